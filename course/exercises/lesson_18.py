@@ -1,4 +1,4 @@
-"""Exercises of lesson 18: real attention, the controls of a measurement, and what a norm does."""
+"""Exercises of lesson 18: the controls of a measurement, and a certificate."""
 
 import numpy as np
 
@@ -242,124 +242,106 @@ PAIRS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 18.3 does a mixture win
-def _towards_by(
-    centre=lambda X: X - X.mean(1, keepdims=True),
-    sigma=lambda c: np.sqrt((c**2).mean(1)),
-    falls=lambda step, c, sigma: step @ c / (len(c) * sigma),
-    start=np.argmax,
-    join=lambda up, f, falls, sigma: (up - f * falls) / sigma,
+# --------------------------------------------------------------------------- 18.3 the excess
+def _excess_by(
+    each=lambda own, rival: ((own - rival)[0] - (own - rival)[1]).mean(1),
+    spread=lambda e: e.std(ddof=1),
+    count=len,
+    middle=np.mean,
+    times=lambda quantile: quantile,
 ):
-    """An answer from the norm, the slope of sigma, where it starts, and how they are put together."""
+    """An answer from the number of each run, their spread, how many count, and the quantile."""
 
-    def answer(X, v):
-        c = centre(X)
-        size = sigma(c)
-        f = c @ v / size
-        k = start(f)
-        step = c - c[k]
-        return join(step @ v, f[k], falls(step, c[k], size[k]), size[k])
+    def answer(own, rival, quantile):
+        e = each(own, rival)
+        return np.array([middle(e), times(quantile) * spread(e) / np.sqrt(count(e))])
 
     return answer
 
 
-_towards = _towards_by()
+_excess = _excess_by()
 
 
-def _small_step(X, v, share=0.1):
-    def f(x):
-        c = x - x.mean(-1, keepdims=True)
-        return c @ v / np.sqrt((c**2).mean(-1))
-
-    best = X[f(X).argmax()]
-    return (f(best + share * (X - best)) - f(best)) / share
+def _unpaired(own, rival, quantile):
+    """The half width as if the four cosines of a run were independent."""
+    parts = np.concatenate([own, rival]).mean(-1)
+    wide = np.sqrt(parts.var(1, ddof=1).sum() / parts.shape[1])
+    return np.array([_excess(own, rival, quantile)[0], quantile * wide])
 
 
-def _ratio_lost(X, v):
-    z = X - X.mean(1, keepdims=True)
-    z = z / z.std(1, keepdims=True)
-    f = z @ v
-    return f - f.max() * (z @ z[f.argmax()]) / X.shape[1]
-
-
-def _towards_cases(rng):
-    """The best token is neither the first nor the last, nor the best one without the norm or its sigma."""
+def _excess_cases(rng):
+    """Runs that differ more than their heads; the four kinds of cosines of a run go up and down together."""
     cases = []
-    for T, d in ((3, 4), (5, 6), (4, 3), (8, 12)):
-        for _ in range(1000):
-            X = rng.normal(size=(T, d)) * rng.uniform(0.4, 2.5, size=(T, 1)) + rng.normal(size=(T, 1))
-            v = rng.normal(size=d) + 0.5
-            c = X - X.mean(1, keepdims=True)
-            best = (c @ v / c.std(1)).argmax()
-            if 0 < best < T - 1 and best not in ((X @ v).argmax(), (c @ v).argmax()):
-                break
-        cases.append((X, v))
+    for runs, heads, quantile in ((3, 2, 4.303), (5, 1, 2.776), (10, 4, 2.262), (20, 3, 2.093)):
+        run = rng.normal(size=(1, runs, 1)) * 0.1
+        own, rival = 0.4 + run + 0.05 * rng.normal(size=(2, 2, runs, heads))
+        own[0] += 0.1 + 0.05 * rng.normal(size=(runs, 1))
+        cases.append((own, rival, quantile))
     return cases
 
 
-TOWARDS = Exercise(
+EXCESS = Exercise(
     id="18.3",
-    title="Does a mixture win?",
+    title="The excess",
     points=2,
-    minutes=9,
+    minutes=8,
     difficulty=2,
-    reference=_towards,
-    cases=_towards_cases,
-    compare=Compare(rtol=1e-6, atol=1e-8),
+    reference=_excess,
+    cases=_excess_cases,
+    compare=Compare(rtol=1e-6, atol=1e-9),
     misconceptions=known(
-        lambda X, v: X @ v - (X @ v).max(),
-        "That is the head without a norm, which has no slope above 0.",
-        _towards_by(join=lambda up, f, falls, sigma: up),
-        "The norm is missing: divide by sigma, and mind that sigma moves.",
-        _towards_by(join=lambda up, f, falls, sigma: up / sigma),
-        "sigma moves with the mixture, too: its slope is missing.",
-        _towards_by(join=lambda up, f, falls, sigma: (up + f * falls) / sigma),
-        "The rule for a quotient: where sigma shrinks, the output grows.",
-        _towards_by(join=lambda up, f, falls, sigma: up / sigma - f * falls),
-        "A sigma is lost: that of sigma's slope, or the one below it all.",
-        _towards_by(join=lambda up, f, falls, sigma: up - f * falls),
-        "All of it is divided by sigma.",
-        _towards_by(join=lambda up, f, falls, sigma: (up - falls) / sigma),
-        "The slope of sigma counts as often as the output itself: times f.",
-        _ratio_lost,
-        "f_t - rho f_alpha, rho the correlation, lacks sigma_t/sigma_alpha: x moves by x_t - x_alpha.",
-        _towards_by(join=lambda up, f, falls, sigma: -f * falls / sigma),
-        "Not only sigma moves: v . z does, too.",
-        _towards_by(join=lambda up, f, falls, sigma: -(up - f * falls) / sigma),
-        "The sign: positive where moving attention to t raises the output.",
-        _towards_by(falls=lambda step, c, sigma: step @ c / sigma),
-        "sigma^2 is a *mean* of squares: there is a 1/d.",
-        _towards_by(falls=lambda step, c, sigma: 2 * step @ c / (len(c) * sigma)),
-        "A factor 2: the slope of a root of u is that of u over *twice* the root.",
-        _towards_by(falls=lambda step, c, sigma: np.linalg.norm(step, axis=1)),
-        "The slope of sigma is an inner product of the step with z: it can have either sign.",
-        _towards_by(centre=lambda X: X),
-        "The norm takes the mean of a token's entries off.",
-        _towards_by(centre=lambda X: X - X.mean(0)),
-        "The mean is over the entries of one token, not over the tokens.",
-        _towards_by(sigma=lambda c: np.linalg.norm(c, axis=1), falls=lambda step, c, s: step @ c / s),
-        "That norm gives tokens the length 1. A standard deviation is the length over the root of d.",
-        _towards_by(
-            sigma=lambda c: np.sqrt((c**2).sum(1) / (c.shape[1] - 1)),
-            falls=lambda step, c, s: step @ c / ((len(c) - 1) * s),
+        _excess_by(each=lambda own, rival: ((own - rival)[0] - (own - rival)[1]).ravel()),
+        "The heads of a run share its data: take their mean first, so that each run counts once.",
+        _excess_by(each=lambda own, rival: ((own - rival)[0] - (own - rival)[1]).mean(0)),
+        "The interval is over runs: the mean is over the heads, the last axis.",
+        _excess_by(each=lambda own, rival: (own - rival)[0].mean(1)),
+        "That is the lead by the learned ten alone: take the lead by the unseen ten off.",
+        _excess_by(each=lambda own, rival: (own - rival)[1].mean(1)),
+        "That is the lead by the unseen ten alone.",
+        _excess_by(each=lambda own, rival: (own[0] - own[1]).mean(1)),
+        "The rival is missing: it agrees with its learned ten, too.",
+        _excess_by(each=lambda own, rival: (rival[0] - rival[1]).mean(1)),
+        "That is of the rival alone.",
+        _excess_by(each=lambda own, rival: -((own - rival)[0] - (own - rival)[1]).mean(1)),
+        "The sign: positive where the trained one is ahead by the learned ten.",
+        _excess_by(each=lambda own, rival: ((own - rival)[0] + (own - rival)[1]).mean(1)),
+        "The lead by the unseen ten is taken off, not added.",
+        _excess_by(each=lambda own, rival: (own - rival).mean((0, 2))),
+        "That is the mean of the two leads. The excess is their difference.",
+        _excess_by(each=lambda own, rival: ((own - rival)[0] - (own - rival)[1]).sum(1)),
+        "The mean over the heads, not their sum.",
+        _excess_by(each=lambda own, rival: ((own / rival)[0] - (own / rival)[1]).mean(1)),
+        "A lead is a difference, not a ratio.",
+        _excess_by(each=lambda own, rival: np.abs((own - rival)[0] - (own - rival)[1]).mean(1)),
+        "With its sign: where the unseen see more of a lead, a run counts as negative.",
+        _excess_by(each=lambda own, rival: ((own - rival)[0] - (own - rival)[1]).max(1)),
+        "The mean of the heads, not the best of them.",
+        _excess_by(spread=lambda e: e.std()),
+        "The standard deviation of a sample divides by one less than the number of runs: ddof=1.",
+        _excess_by(spread=lambda e: e.var(ddof=1)),
+        "The standard deviation, not its square.",
+        _excess_by(count=lambda e: 1),
+        "That is the spread of single runs. The error of their mean is smaller by the root of their number.",
+        _excess_by(count=lambda e: len(e) - 1),
+        "The root of the number of runs; the -1 belongs to the standard deviation.",
+        _excess_by(count=lambda e: len(e) ** 2),
+        "The error of a mean falls with the *root* of the number of runs.",
+        _excess_by(times=lambda quantile: 1.0),
+        "That is one standard error: multiply by the quantile.",
+        _excess_by(times=lambda quantile: 2 * quantile),
+        "Half of the interval's width, to one side.",
+        _excess_by(times=lambda quantile: 1.96),
+        "That is the quantile of the normal distribution. With few runs Student's is larger: it is given.",
+        _excess_by(middle=np.median),
+        "The mean over the runs, not their median.",
+        _unpaired,
+        "The four cosines of a run go together: take their differences first, then the standard deviation.",
+        lambda own, rival, quantile: (
+            _excess(own, rival, quantile)[0] + np.array([-1, 1]) * _excess(own, rival, quantile)[1]
         ),
-        "The standard deviation is over all d entries here, not d - 1.",
-        _towards_by(sigma=lambda c: c.std(1, ddof=1)),
-        "The standard deviation is over all d entries here, not d - 1, as in its slope.",
-        _towards_by(start=np.argmin),
-        "All attention is on the token with the *largest* output.",
-        _towards_by(start=lambda f: 0),
-        "All attention is on the token with the largest output, which need not be the first.",
-        lambda X, v: _towards_by(start=lambda f: int((X @ v).argmax()))(X, v),
-        "Largest is the output of the head, with its norm; not v . x.",
-        lambda X, v: _towards_by(start=lambda f: int(((X - X.mean(1, keepdims=True)) @ v).argmax()))(X, v),
-        "Largest is the output of the head, with its sigma; not v . z.",
-        _small_step,
-        "That is a difference over a long step. The slope at 0 is a derivative.",
-        lambda X, v: _small_step(X, v, 1.0),
-        "All attention moved at once: asked is the slope at the start.",
-        lambda X, v: (_towards(X, v) > 0).astype(float),
-        "Return the slopes, not whether they are positive.",
+        "Return the mean and half of the interval's width, not its ends.",
+        lambda own, rival, quantile: _excess(own, rival, quantile)[::-1],
+        "The mean first, then the half width.",
     ),
 )
 
@@ -483,4 +465,4 @@ BOUND = Exercise(
     withheld=("mini_attn.svm.soft.solve_soft",),
 )
 
-EXERCISES = [GIVEN, PAIRS, TOWARDS, BOUND]
+EXERCISES = [GIVEN, PAIRS, EXCESS, BOUND]

@@ -108,7 +108,7 @@ def learn(P, X, real, y, steps, batch, decay=0.0, lr=3e-3, seed=0, look=None):
 
 # ------------------------------------------------------------------ a single attention layer, taken apart
 INGREDIENTS = (
-    "head learns", "K and Q", "embeddings learn", "Adam", "every token asks", "norm before the head",
+    "readout learns", "K and Q", "embeddings learn", "Adam", "every token asks", "norm before the readout",
     "residual and MLP", "second layer", "weight decay",
 )  # fmt: skip
 
@@ -139,7 +139,7 @@ def outputs(P, x, has, keep=None):
     real = torch.ones(x.shape[:3], dtype=torch.bool)
     for k in range(1 + ("second layer" in has)):
         softmax = lambda h, _: exact_softmax(h)  # noqa: E731
-        x = layer(P, k, x, real, keep, "norm before the head" in has, softmax)
-    x = norm(x) / math.sqrt(x.shape[-1]) if "norm before the head" in has else x
+        x = layer(P, k, x, real, keep, "norm before the readout" in has, softmax)
+    x = norm(x) / math.sqrt(x.shape[-1]) if "norm before the readout" in has else x
     asks = slice(None) if "every token asks" in has else slice(-1, None)
     return (x[:, :, asks] @ P["read"][:, None]).squeeze(-1).mean(-1)

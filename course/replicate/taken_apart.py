@@ -104,110 +104,43 @@ def hard(a, asks, selected):
     return svm.HardMarginProblem(*rows, torch.ones_like(rows[0][..., 0]))
 
 
-def taken_apart(setting, *, trials, seed, steps=300, early=30):
+def taken_apart(setting, *, trials, seed, steps=300):
     """One attention layer on 16 sentences; "+ x": with an ingredient.
 
-    Of the last layer: the cosine of its movement, and of W, with the hard-margin SVM of what it selects, at
-    its own inputs; the same for a random movement, made of its tokens; the margin of W over the largest; how
-    the movement after the step `early` agrees with the SVM of that step, and which choices were settled by
-    then; the least distance of two tokens.
+    Of the last layer: the cosine of W with the hard-margin SVM of what it selects, at its own inputs; the
+    same for a random movement, made of its tokens; with keys and queries, the cosine with the nuclear SVM;
+    the share of decided choices, and the length of W.
     """
     has = ingredients(setting)
     X, y, E = few_sentences(trials, seed % 10_000)
     P = {**net.simple(has, trials, 32, 8, seed), "embed": E}
-    frozen = {
-        name for name, learns in (("read", "head learns"), ("embed", "embeddings learn")) if learns not in has
-    }
-    trained = [name for name in P if name not in frozen]
-    for name in trained:
-        P[name].requires_grad_()
-    k = int("second layer" in has)
-    kept = {}
-
-    def look(step):
-        if step in (0, early, steps):
-            keep = []
-            with torch.no_grad():
-                f = net.outputs(P, net.embed(P, X), has, keep)
-            a, attention = keep[k]
-            kept[step] = net.matrix(P, k)[:, 0].detach().clone(), a, attention[:, 0], y * f
-
-    descend(P, X, trained, y, has, steps, look)
-    (W_0, *_), (W_early, a_early, s_early, _), (W, a, s, u) = (kept[step] for step in (0, early, steps))
-    asking = slice(None) if "every token asks" in has else slice(-1, None)
-    selected, moved = s.argmax(-1)[:, :, asking], W - W_0
-    problem = hard(a, a[:, :, asking], selected)
-    fitted = svm.solve(problem, throw=False)
-    generator = torch.Generator().manual_seed(seed)
-    c = torch.randn(*selected.shape, X.shape[-1], generator=generator, dtype=torch.float64)
-    R = torch.einsum("rikt,ritd,rike->rde", c - c.mean(-1, keepdim=True), a, a[:, :, asking])
-    R = R * (moved.norm(dim=(-2, -1)) / R.norm(dim=(-2, -1)))[:, None, None]
-    random = hard(a, a[:, :, asking], (a[:, :, asking] @ (W_0 + R).mT[:, None] @ a.mT).argmax(-1))
-    fitted_random = svm.solve(random, throw=False).value
-    apart = torch.cdist(a, a).masked_fill(torch.eye(a.shape[2], dtype=torch.bool), torch.inf)
-    next_early = svm.solve(
-        hard(a_early, a_early[:, :, asking], s_early.argmax(-1)[:, :, asking]), throw=False
-    )
-    nuclear = svm.solve(problem, norm="nuc", throw=False).value if has == ("K and Q",) else torch.nan * W
-    reached = problem.forward(W).amin(-1) / W.norm(dim=(-2, -1))
-    return {
-        "cosine": cosine(moved, fitted.value).float(),
-        "never_trained": cosine(R, fitted_random).float(),
-        "nuclear": cosine(moved, nuclear).float(),
-        "margin": (reached * fitted.objective).float(),
-        "future": cosine(W - W_early, next_early.value).float(),
-        "momentum": cosine(W - W_early, W_early - W_0).float(),
-        "largest": s[:, :, asking].amax(-1).mean((1, 2)).float(),
-        "decided": (s[:, :, asking].amax(-1) > 0.99).double().mean((1, 2)).float(),
-        "fitted": (u > 0).double().mean(-1).float(),
-        "length": W.norm(dim=(-2, -1)).float(),
-        "whole": cosine(W, fitted.value).float(),
-        "whole_never_trained": cosine(W_0 + R, fitted_random).float(),
-        "settled": (s_early.argmax(-1)[:, :, asking] == selected).double().mean((1, 2)).float(),
-        "closest": apart.amin((1, 2, 3)).float(),
-        "feasible": fitted.status == "optimal",
-    }
-
-
-def at_the_end(setting, sentences, *, seed, steps=300):
-    """What the last layer of `taken_apart` has come to, (trials,) each.
-
-    Args:
-        sentences: from `few_sentences`.
-
-    Returns:
-        best: how often it selects the token with the best score, that is, the one to which more attention
-            would lower the loss most.
-        decided: the share of choices with an attention above 0.99.
-        loss: log of the mean loss. sharp: with 10^4 times the logits, so that each choice is one token.
-        alone: of the best token of each sentence, read alone (without a residual, all attention on it).
-    """
-    has, (X, y, E) = ingredients(setting), sentences
-    P = {**net.simple(has, len(X), E.shape[-1], 8, seed), "embed": E.clone()}
-    learns = {"read": "head learns" in has, "embed": "embeddings learn" in has}
+    learns = {"read": "readout learns" in has, "embed": "embeddings learn" in has}
     trained = [name for name in P if learns.get(name, True)]
     for name in trained:
         P[name].requires_grad_()
+    k = int("second layer" in has)
+    W_0 = net.matrix(P, k)[:, 0].detach().clone()
     descend(P, X, trained, y, has, steps, lambda step: None)
-
-    def margins(P, x, keep=None):
-        return y * net.outputs(P, x, has, keep)
-
-    keep, x = [], net.embed(P, X)
-    u = margins(P, x, keep)
-    _, attention = keep[-1]
-    (slope,) = torch.autograd.grad(u.sum(), attention)
-    asking = slice(None) if "every token asks" in has else slice(-1, None)
-    wins = (slope.argmax(-1) == attention.argmax(-1))[:, 0, :, asking]
+    keep = []
     with torch.no_grad():
-        sharp = margins(P | {name: 1e4 * w for name, w in P.items() if name[0] in "WK"}, x)
-        alone = torch.stack([margins(P, x[:, :, [t]]) for t in range(x.shape[2])], -1)
+        net.outputs(P, net.embed(P, X), has, keep)
+        (a, s), W = keep[k], net.matrix(P, k)[:, 0]
+    asking = slice(None) if "every token asks" in has else slice(-1, None)
+    s, asks = s[:, 0, :, asking], a[:, :, asking]
+    problem = hard(a, asks, s.argmax(-1))
+    fitted = svm.solve(problem, throw=False)
+    generator = torch.Generator().manual_seed(seed)
+    c = torch.randn(*s.shape, generator=generator, dtype=torch.float64)
+    R = torch.einsum("rikt,ritd,rike->rde", c - c.mean(-1, keepdim=True), a, asks)
+    R = R * ((W - W_0).norm(dim=(-2, -1)) / R.norm(dim=(-2, -1)))[:, None, None]
+    random = hard(a, asks, (asks @ (W_0 + R).mT[:, None] @ a.mT).argmax(-1))
+    nuclear = svm.solve(problem, norm="nuc", throw=False).value if has == ("K and Q",) else torch.nan * W
     return {
-        "best": wins.double().mean((1, 2)),
-        "decided": (attention[:, 0, :, asking].amax(-1) > 0.99).double().mean((1, 2)).detach(),
-        "loss": log_loss(u.detach()),
-        "sharp": log_loss(sharp),
-        "alone": log_loss(alone.amax(-1)),
+        "whole": cosine(W, fitted.value).float(),
+        "whole_never_trained": cosine(W_0 + R, svm.solve(random, throw=False).value).float(),
+        "nuclear": cosine(W, nuclear).float(),
+        "decided": (s.amax(-1) > 0.99).double().mean((1, 2)).float(),
+        "length": W.norm(dim=(-2, -1)).float(),
     }
 
 
@@ -218,7 +151,7 @@ def ingredients(setting):
 
 PAIR = "+ embeddings learn, every token asks"
 SETTINGS = ["base", *(f"+ {name}" for name in net.INGREDIENTS), PAIR]
-LONGER = ["+ Adam", "+ norm before the head", "+ residual and MLP"]
+LONGER = ["+ Adam", "+ norm before the readout", "+ residual and MLP"]
 
 
 def longer(setting, *, trials, seed):

@@ -1,27 +1,24 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 18 · Capstone: real tokens
 #
-# Here is a small transformer: two layers of four heads, MLPs, residual connections, normalisation, Adam. It
-# learns to read digits, or to tell good film reviews from bad ones.
+# Here is a small transformer. It learns to read digits, or to tell praise from blame in film reviews.
 #
 # **The question: what in a real transformer is a support vector machine, and how would one know?**
 #
-# We ask an SVM where a head's weights have moved, and then what else would give the same answer. At last we
-# add a transformer's ingredients to the theory's setting, one at a time.
+# We ask an SVM where a head's weights have moved, and what else would give the same answer. Then we take the
+# transformer apart.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
 # - read a transformer of forty lines and look into its heads while it trains;
-# - design the controls of a claim about weights, and test them on a case that should pass;
+# - design controls of a claim about weights: a case that should pass, and one that should fail;
 # - find which ingredient of a transformer ends a theorem;
 # - carry out a project of your own.
 #
-# **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
-# [lesson 11](11_key_query_nuclear.ipynb) (keys and queries),
-# [lesson 13](13_nonlinear_heads.ipynb) (nonlinear heads) and
-# [lesson 14](14_sequence_causal.ipynb) (every position a query). About 75 minutes with two
-# exercises; two more in optional sections.
+# **You need** lessons [06](06_attention_as_svm.ipynb), [11](11_key_query_nuclear.ipynb),
+# [13](13_nonlinear_heads.ipynb) and [14](14_sequence_causal.ipynb). About 70 minutes with three exercises;
+# one more in an optional section.
 
 # %%
 import ipywidgets
@@ -34,8 +31,7 @@ from torch.nn.functional import cross_entropy, layer_norm
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_18 import LOOKS
-from course.replicate.taken_apart import few_sentences
+from course.replicate.lesson_18 import LOOKS, cases
 from mini_attn import datasets, geometry, plots, svm, widgets
 
 plots.style()
@@ -48,11 +44,11 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # ## 18.1 A transformer, and the idea in a picture
 #
 # A digit of 8 by 8 pixels is cut into 16 patches of 2 by 2: a sequence of $T = 16$ tokens with 4 numbers
-# each. They are embedded in $d = 32$ dimensions, with a vector for their place. A head with keys $K$ and
-# queries $Q$ ($32 \times 8$) has the matrix $W = K Q^\top / \sqrt 8$. Position $k$ looks at token $t$ with
-# the logit $a_t^\top W a_k$, where $a$ is what the layer reads: tokens of mean 0 and standard deviation one.
-# The softmax over $t$ is its attention $s_{kt}$. Every position asks, as in lesson 14, and the answer is
-# read from the mean over all positions.
+# each, embedded in $d = 32$ dimensions with a vector for their place. Each of two layers has four heads. A
+# head with keys $K$ and queries $Q$ ($32 \times 8$) has the matrix $W = K Q^\top / \sqrt 8$. Position $k$
+# looks at token $t$ with the logit $a_t^\top W a_k$, where $a$ is what the layer reads: tokens of mean 0 and
+# standard deviation one. The softmax over $t$ is its attention $s_{kt}$. Every position asks, and a last
+# matrix, the *readout*, reads the answer from the mean over all positions.
 
 
 # %%
@@ -101,7 +97,7 @@ def begin(inputs, T, classes, seed, d=32, heads=4):
 
 
 # %% [markdown]
-# We train one now, 250 steps of Adam on batches of 32 digits, and keep what its heads do on the way.
+# We train one, 250 steps of Adam on batches of 32 digits, and keep what its heads do on the way.
 
 # %%
 pictures = datasets.digits()
@@ -132,9 +128,7 @@ with torch.no_grad():
     right = (answers(P, train).argmax(-1) == pictures.y[train]).double().mean()
     unseen = (answers(P, valid).argmax(-1) == pictures.y[valid]).double().mean()
 print(f"right in training above 97%: {bool(right > 0.97)}; on unseen digits above 92%: {bool(unseen > 0.92)}")
-tops = moments[250][1].mean(2).argmax(-1)  # the patch that each head of layer 2 prefers, (digits, heads)
-assert (right > 0.97, unseen > 0.92) == (True, True)
-assert tops[6, [0, 2, 3]].tolist() == [0, 10, 10]
+assert min(right - 0.97, unseen - 0.92) > 0
 
 # %% jupyter={"source_hidden": true}
 drawn = 6
@@ -160,8 +154,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** A digit, and the attention that each patch receives in the four heads of layer 2, averaged
-# over the 16 positions that ask.
+# **Figure 1.** A digit, and the attention that each patch receives in layer 2, averaged over the positions
+# that ask.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -189,51 +183,35 @@ widgets.sliders(
 )
 
 # %% [markdown]
-# **Try it.** Does the map change with who asks, in layer 2? In layer 1?
+# **Try it.** In which layer does the map change with who asks?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.2 Does attention become sparse, and when?
 #
-# In the theory the weights grow on without bound after a fit, and the softmax saturates. We measure the
-# entropy $-\sum_t s_{kt} \log s_{kt}$ of each row of attention, over its largest value: 1 is even, 0 is one
-# token. Beside the digits we take *sentences*: 2,000 sentences of film reviews, of each the first 16 words,
-# from a vocabulary of 2,000.
+# In the theory the weights grow without bound after a fit, and the softmax saturates. We measure the entropy
+# of attention, $-\sum_t s_{kt} \log s_{kt}$, over its largest value: 1 is even, 0 is one token. Beside the
+# digits we take *sentences*: 2,000 of film reviews, of each the first 16 words, from a vocabulary of 2,000.
 #
 # **Predict before you run on.** Does most of the entropy fall before the training set is fitted (99% right),
 # or after it?
 
 # %%
-runs, steps = measured("18.heads").load(), np.array(LOOKS)
-print("How much of the fall in entropy has come by the first look with 99% right? Ten runs each")
+runs, onward = (measured(f"18.{name}").load() for name in ("heads", "onward"))
 for tokens in ("digits", "sentences"):
-    cell = runs.sel(tokens=tokens, decay=0.0)
-    entropy = cell.entropy.values.mean(-1)  # (runs, looks, layers)
-    fitted = (cell.train.values >= 0.99).argmax(-1)
-    assert (cell.train.values.max(-1) >= 0.99).all()
-    fall = [(e[0] - e[at]) / (e[0] - e[-1]) for e, at in zip(entropy.mean(-1), fitted, strict=True)]
-    print(f"{tokens:10s} {np.mean(fall):.2f}, by step {steps[fitted].min()} to {steps[fitted].max()}")
-    assert abs(cell.valid.values[:, -1].mean() - {"digits": 0.96, "sentences": 0.59}[tokens]) < 0.005
-    assert min(fall) > 0.75
-    assert (entropy[:, -1] < entropy[:, 0]).all()  # in each run and layer
-    last = entropy[:, -1].mean(0)
-    assert 0.395 < last.min() < last.max() < 0.675
-onward = measured("18.onward").load()  # (tokens, five runs, steps 400 and 4000, layers, heads)
-print("\nMean entropy of layers 1 and 2, the first five of these runs, at step 400 and 4,000")
-by_run = onward.entropy.values.mean(-1)  # (tokens, runs, steps, layers)
-for tokens, far in zip(onward.tokens.values, by_run[:, :, 1].mean(-1), strict=True):
-    cell = runs.sel(tokens=tokens, decay=0.0)
-    e, at = cell.entropy.values.mean((-2, -1))[:5], (cell.train.values >= 0.99).argmax(-1)[:5]
-    share = (e[:, 0] - e[range(5), at]) / (e[:, 0] - far)  # of the fall to step 4,000
-    assert {"digits": 0.84, "sentences": 0.6}[str(tokens)] < share.min() <= share.max() < 0.91
-for tokens, (before, after) in zip(onward.tokens.values, by_run.mean(1), strict=True):
-    print(f"{tokens:10s} {before} {after}")
-assert np.allclose(by_run[:, :, 1].mean(1), [[0.674, 0.337], [0.625, 0.492]], atol=0.002)
-assert (by_run[:, :, 1] < by_run[:, :, 0]).sum(1).tolist() == [[0, 5], [5, 5]]
+    cell = onward.sel(tokens=tokens)
+    entropy = cell.entropy.values.mean((-2, -1))  # (ten runs, looks)
+    fitted = (cell.train.values >= 0.99).argmax(-1)  # the first look with 99% right
+    fall = (entropy[:, 0] - entropy[range(10), fitted]) / (entropy[:, 0] - entropy[:, -1])
+    unseen_right = float(runs.valid.sel(tokens=tokens, decay=0.0).mean())
+    print(f"{tokens:10s} of the fall in 400 steps, come by the fit: {fall.min():.2f} to {fall.max():.2f}; "
+          f"right on unseen ones: {unseen_right:.2f}")  # fmt: skip
+    assert cell.train.values.max(-1).min() >= 0.99
+    assert fall.min() > 0.7
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.9), sharey=True)
 for ax, tokens in zip(axes, ("digits", "sentences"), strict=True):
-    cell = runs.sel(tokens=tokens, decay=0.0)
+    cell, steps = onward.sel(tokens=tokens), np.array(LOOKS)
     for k, (color, marker) in enumerate(((BLUE, "o"), (ORANGE, "s"))):
         of_layer = cell.entropy.values[..., k, :].mean(-1)
         ax.plot(steps, of_layer.mean(0), color=color, marker=marker, label=f"entropy, layer {k + 1}")
@@ -241,60 +219,52 @@ for ax, tokens in zip(axes, ("digits", "sentences"), strict=True):
     wrong = 1 - cell.train.values
     ax.plot(steps, wrong.mean(0), color=BLACK, linestyle="--", label="wrong in training")
     ax.fill_between(steps, wrong.min(0), wrong.max(0), color=BLACK, alpha=0.15)
-    ax.axvline(
-        steps[np.median((cell.train.values >= 0.99).argmax(-1)).astype(int)], color="0.4", linestyle=":"
-    )
     ax.set(title=tokens, xlabel="step", ylim=(-0.03, 1.0))
 axes[0].set_ylabel("relative entropy, share wrong")
 axes[1].legend(loc="upper right", fontsize=10)
 show(
     fig,
     alt="Relative entropy of attention in layers 1 and 2 and the share of training sequences that are wrong, "
-    "against the step, for digits and sentences. Entropy falls from 0.9 to between 0.4 and 0.67 while the "
-    "share wrong falls to 0, and hardly after it.",
+    "against the step, for digits and sentences. Most of the fall in entropy comes while the share wrong "
+    "falls to 0; between 0.4 and 0.7 is left at the end.",
 )
 
 # %% [markdown]
-# **Figure 2.** Mean relative entropy of the heads of each layer (lines) and the range of ten runs (bands),
-# with the share of training sequences that are answered wrongly. Dotted: where the median run has fitted 99%.
+# **Figure 2.** Mean relative entropy of each layer's heads (lines: means of ten runs; bands: their range),
+# and the share wrong in training.
 
 # %% [markdown]
-# Attention becomes sharper, in each run and layer. In 400 steps, more than three quarters of this have come
-# by the first look at which 99% are right. (Looks are up to 80 steps apart: the fit may come a little
-# earlier.) But it does not become sparse: a mean relative entropy of 0.34 to 0.67 is left after 4,000 steps.
+# In these 400 steps attention becomes sharper, and in each of 20 runs more than seven tenths of this come
+# before the fit. It does not become sparse: 0.4 to 0.7 of the entropy are left.
+#
+# Of the sentences the network mostly learns its training set by heart: of unseen ones it gets 0.59 right,
+# where guessing gets 0.5.
 
 # %% [markdown]
-# **Which tokens win?** The *score* of token $t$ for position $k$ of a head is $-\partial L/\partial s_{kt}$,
-# with the loss $L$. **Predict:** in which share of its choices does a head look most at the token with the
-# best score? And with weight decay, which shrinks all weights by 0.3% a step?
+# **Which tokens win?** In the theory the *best* token, with the largest score $-\partial L/\partial s_{kt}$,
+# where $L$ is the loss. **Predict:** in which share of its choices does a head look most at it? And how many
+# of the positions agree on one token?
 
 # %%
-print("best token wins, layers 1 and 2:   untrained       trained    with decay     at random")
+print("layer 1, layer 2:       best token wins                       agree on one token")
+print("                untrained    trained     random     untrained    trained     random")
+names = [before + what for what in ("best", "agree") for before in ("untrained_", "", "chance_")]
 for tokens in ("digits", "sentences"):
-    none, decay = (runs.sel(tokens=tokens, decay=strength) for strength in (0.0, 1.0))
-    won = [none.untrained_best, none.best, decay.best, none.chance_best]
-    won = [some.values.reshape(10, 2, -1).mean((0, -1)) for some in won]
-    print(f"{tokens:32s}", *(f"   {one:.2f}, {two:.2f}" for one, two in won))
-    assert (np.abs(won[1] - [0.073, 0.108]) < [0.003, 0.014]).all()
-    assert (won[1] < won[2] - 0.01).all()
-    assert max(won[2]) < 0.2
-    blunt = [some.entropy.values[:, -1].mean((0, -1)) for some in (none, decay)]
-    assert (blunt[1] > blunt[0] + 0.1).all()
+    shares = [runs[name].sel(tokens=tokens, decay=0.0).values.mean((0, -1)) for name in names]
+    print(f"{tokens:12s}", *("  {:.2f}, {:.2f}".format(*share) for share in shares))
 
 # %% [markdown]
-# Seldom: in 7% of the choices of layer 1, as by chance, and in a tenth of layer 2's. With decay the best
-# token wins more often, though attention stays blunter. The theorems speak of scores that stay; here they
-# move while the network learns.
+# Seldom the best: in layer 1 as by chance, in layer 2 in a tenth of the choices. But in layer 2 of the digits
+# 0.81 of the positions choose the same token, whoever asks. Such **sinks** are in none of our theorems.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 The SVM of a head
 #
-# Lesson 14's SVM asks for a margin of 1 of each selected token over each other one. A head selects by its
-# largest logit, so a multiple of its own $W$ meets every row; but such a hard-margin SVM hangs on rows that
-# are nearly ties. So we let rows be missed, at a price. Below, $x = a/\sqrt{32}$ is what a layer reads,
-# scaled to length 1, and $W_0$ the head's matrix before training. The sequences over which the SVM is made
-# are its **judges**: here ten digits. They give 2,400 rows, for the 961 directions of $W$ that tokens of
-# mean 0 can feel.
+# Lesson 14's SVM asks for a margin of 1 of each selected token over each other one; each such comparison is a
+# *row*. A head selects by its largest logit, so a multiple of its $W$ meets every row. But the hard-margin
+# SVM hangs on rows that are nearly ties, so we let rows be missed, at a price. Below, $x = a/\sqrt{32}$ is
+# what a layer reads, scaled to length 1, and $W_0$ the head's matrix before training. The sequences over
+# which the SVM is made are its **judges**: here ten digits, with 2,400 rows.
 #
 # > **The soft-margin attention SVM** (a definition). For selected tokens $\alpha_{ik}$ and a price $C > 0$,
 # >
@@ -348,12 +318,12 @@ assert 0.42 < torch.stack(own).mean() < 0.55
 # ## 18.5 Controls
 #
 # The SVM was given the tokens that $W$ selects. Whoever labels points by a plane, and fits an SVM to the
-# labels, gets much of the plane back. So we need a rival that lacks training: a $W$ that **nobody trained**.
-# It moves as far as the trained one (in the Frobenius norm), and is judged by its own selection.
+# labels, gets much of the plane back. So we need a rival: a matrix that moves as far as the trained one (in
+# the Frobenius norm) in a direction that nobody trained, and is judged by its own selection.
 #
-# Where does it move? Whatever the loss, its gradient in $W$ has the form
-# $\sum_{i,k,t} c_{ikt}\, x_{it} x_{ik}^\top$ with $\sum_t c_{ikt} = 0$, since the slopes of a softmax add up
-# to 0. The **free $W$** is such a sum over the tokens that the trained network reads, with random $c$.
+# Whatever the loss, its gradient in $W$ has the form $\sum_{i,k,t} c_{ikt}\, x_{it} x_{ik}^\top$ with $\sum_t
+# c_{ikt} = 0$, since the slopes of a softmax add up to 0. The **free $W$** moves along such a sum over the
+# tokens that the trained network reads, with random $c$.
 #
 # **Predict first:** what is the cosine of such a random sum to its SVM: near 0, about 0.25, or 0.5 and above?
 
@@ -381,33 +351,30 @@ def to_its_svm(moved, a, layer):
 
 for layer, a in enumerate(learned):
     rival.append(to_its_svm(how_far(layer) * random_slopes(a), unseen[layer], layer))
-    print(f"layer {layer + 1}, nobody trained: cosine of W - W_0 to its SVM:", rival[-1].numpy().round(1))
+    print(f"layer {layer + 1}, a free W: cosine of W - W_0 to its SVM:", rival[-1].numpy().round(1))
 assert torch.stack(rival).mean() > torch.stack(own).mean()
-print("\nTen networks, layers 1 and 2: cosine of        no decay          with decay")
-rows = {
+print("\nTen networks, layers 1 and 2: cosine of          no decay      with decay")
+kinds = {
     "own": "W - W_0 to the SVM of its own selection",
     "other_head": "    of another head's",
     "random_tokens": "    of tokens at random",
     "never_trained": "a free W to the SVM of its own",
 }
 for tokens in ("digits", "sentences"):
-    for name, what in rows.items():
-        none, decay = (runs[name].sel(tokens=tokens, decay=w).values.mean(-1) for w in (0.0, 1.0))
-        at = "   ".join("{:+.2f}, {:+.2f}".format(*of.mean(0)) for of in (none, decay))
-        print(f"{tokens:10s} {what:40s} {at}")
-        if name in ("other_head", "random_tokens"):
-            assert (np.abs([none.mean(0), decay.mean(0)]) < 0.045).all()
-    d = none - runs.own.sel(tokens=tokens, decay=0.0).values.mean(-1)  # (ten networks, layers)
-    assert (d > 0).all()
-    assert (np.abs(d.mean(0) - 0.1) < 0.015).all()
-    assert (decay.mean(0) > 0.5).all()  # the free W
+    for name, what in kinds.items():
+        none, decay = (runs[name].sel(tokens=tokens, decay=w).values.mean((0, -1)) for w in (0.0, 1.0))
+        print(f"{tokens:10s} {what:40s} {none[0]:.2f}, {none[1]:.2f}    {decay[0]:.2f}, {decay[1]:.2f}")
+ahead = (runs.never_trained.values - runs.own.values).mean(-1)  # (tokens, decay, networks, layers)
+assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 
 # %% [markdown]
-# It does *better* than the trained one, and not only here: so it does in each layer of ten networks on each
-# task, by 0.09 to 0.11 in the mean. (There the judges are ten of the sequences that were trained on.) The
-# selection must be its own: for another head's, or tokens drawn at random, the cosine is 0. (With weight
-# decay $W - W_0$ is mostly $-W_0$, drawn back: there the trained cosine, 0.05 to 0.20, says little.) How can
-# a matrix that learned nothing agree so well with an SVM?
+# The free $W$ does *better* than the trained one; so it does in each layer of ten networks on each task (the
+# judges there are ten training sequences). The selection must be its own: for another head's, or tokens drawn
+# at random, the cosine is 0.
+#
+# With **weight decay**, here 0.3% of all weights a step, $W$ cannot grow without bound, and the theorems
+# stop. Counted from where decay alone would have brought $W_0$, the free $W$ is ahead there, too. How can a
+# matrix that learned nothing agree so well with an SVM?
 
 # %% [markdown]
 # ### Exercise 18.1: What a selection gives back
@@ -416,9 +383,8 @@ for tokens in ("digits", "sentences"):
 #
 # One sequence has $T \ge 2$ orthonormal tokens, and each of them asks. A random matrix is $W = \sum_{kt}
 # (c_{kt} - \bar c_k)\, x_t x_k^\top$ with `c` (T, T), $k$ before $t$, and $\bar c_k$ the mean over $t$. Each
-# position selects the token with the largest logit, and the soft-margin SVM is solved for
-# these choices. Return the cosine of $W$ to the SVM's solution, without a solver. It is the same for every
-# price $C$.
+# position selects its largest logit, and the soft-margin SVM is solved for these choices. Return the cosine
+# of $W$ to its solution, without a solver. It is the same at every price.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -455,35 +421,41 @@ for T in (4, 16, 32):
     X, W = torch.eye(T, dtype=torch.float64), torch.from_numpy(c - c.mean(-1, keepdims=True)).mT
     solution = svm.solve_soft(X.expand(40, 1, T, T), W.argmax(-2)[:, None], C=1.0)
     solved, mine = geometry.cosine(W, solution.value).mean(), np.mean([given_back(one) for one in c])
-    mu = torch.trapezoid((1 + x.sign()) / 2 - torch.special.ndtr(x) ** T, x)  # the mean of the largest
-    law = float(T**0.5 / (T - 1) * mu)
-    print(f"its own {T:2d} orthonormal tokens judge: solver {solved:.2f}, exercise {mine:.2f}, law {law:.2f}")
+    print(f"its own {T:2d} orthonormal tokens judge: solver {solved:.2f}, exercise {mine:.2f}")
     assert abs(solved - mine) < 0.01, again.format("18.1")
-    assert T < 16 or abs(mine - law) < 0.008, again.format("18.1")
 
 generator = torch.Generator().manual_seed(0)
-for n, T, d, wanted in ((1, 16, 32, 0.21), (10, 4, 32, 0.22), (10, 16, 32, 0.6), (40, 16, 32, 0.88),
-                        (10, 16, 16, 0.87), (10, 16, 64, 0.33)):  # fmt: skip
+for n, T, d in ((1, 16, 31), (10, 4, 31), (10, 16, 31), (40, 16, 31), (10, 16, 16), (10, 16, 64)):
     W = torch.randn(4, d, d, generator=generator, dtype=torch.float64)
     X = torch.randn(4, n, T, d, generator=generator, dtype=torch.float64)
     X = X / X.norm(dim=-1, keepdim=True)
     selected = ((X @ W.mT[:, None]) @ X.mT).argmax(-1)
     found = geometry.cosine(W, svm.solve_soft(X, selected, C=1.0).value).mean()
-    print(f"a Gaussian W, d = {d}, and {n:2d} sequences of {T:2d} random tokens judge: {found:.1f}")
-    assert abs(found - wanted) < 0.04
+    mu = torch.trapezoid((1 + x.sign()) / 2 - torch.special.ndtr(x) ** T, x)  # the mean of the largest
+    r = n**0.5 * T * mu / (d * (T - 1) ** 0.5)
+    law = float(r / (1 + r**2) ** 0.5)
+    print(f"{n:2d} sequences of {T:2d} random tokens judge, d = {d}: {found:.2f}, estimate {law:.2f}")
+    assert abs(found - law) < 0.08
 
 # %% [markdown]
-# > **What a selection gives back.** Let $W = \sum_{kt} (c_{kt} - \bar c_k)\, x_t x_k^\top$ with $T$
-# > orthonormal tokens and independent standard normal $c_{kt}$. For large $T$ its cosine to the soft-margin
-# > SVM of what it selects among these tokens is close to $\sqrt T\, \mu_T/(T - 1)$ at every price, with
-# > $\mu_T$ the mean of the largest of $T$ standard normal numbers.
+# > **What a selection gives back** (our estimate, not a theorem). Draw $n$ sequences of $T$ tokens uniformly
+# > from the unit sphere of $\mathbb R^d$, and a $W$ of independent standard normal entries. Let $\mu_T$ be
+# > the mean of the largest of $T$ standard normal numbers, and $r = \sqrt n\, T \mu_T / (d \sqrt{T - 1})$.
+# > The cosine of $W$ to the soft-margin SVM of what it selects, at a small price, is about
+# > $r/\sqrt{1 + r^2}$.
 #
-# Proof: in exercise 18.1's answer the sum is near $T \mu_T$, and $\lVert W\rVert_F$ near $\sqrt{T(T - 1)}$.
+# <details><summary>Why</summary>
 #
-# How much of $W$ comes back depends on the setting. For one sequence of
-# orthonormal tokens the cosine falls with $T$, to 0 like $\sqrt{2 \log T/T}$. For random tokens that are not
-# orthogonal it rises with their number, $n$ sequences of $T$, and falls with $d$: from 0.2 to 0.9 here. So a
-# cosine alone says nothing; it needs a rival of the same $n$, $T$ and $d$.
+# At a small price the solution is a multiple of the sum of all rows,
+# $V = \sum_{ik} (x_{i\alpha_{ik}} - \bar x_i)\, x_{ik}^\top$. Each of its $nT$ terms adds to
+# $\langle W, V\rangle$ the lead of the largest of $T$ logits over their mean, about $\mu_T$; and
+# $\lVert W\rVert_F$ is about $d$. So $V$ has the part $nT\mu_T/d$ along $W$. If its terms share nothing else,
+# the rest has the squared length $nT (T - 1)/T$.
+# </details>
+#
+# It is within 0.08 in these six settings at $C = 1$. For 18.5's (ten sequences of 16 tokens, $d = 31$ as
+# their mean is 0) it says 0.60; the free $W$ had 0.56 to 0.62. A cosine says nothing without a rival of the
+# same $n$, $T$, $d$.
 #
 # Training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody trained
 # have more than the free $W$, the trained 0.5, or next to nothing?
@@ -493,10 +465,10 @@ for n, T, d, wanted in ((1, 16, 32, 0.21), (10, 4, 32, 0.22), (10, 16, 32, 0.6),
 #
 # ★★★ · 13 minutes
 #
-# Say that the pull on $W = K Q^\top/\sqrt m$, the negative slope of the loss in it (lesson 04), is $M$ and
-# stays so. `M` is (d, d), of Frobenius norm 1; `K` and `Q` are (d, m). Descend on $K$ and $Q$ at once, in
-# vanishingly small steps, until $W$ is as far from its start as `far`, in the Frobenius norm. Return how $W$
-# has moved, $W - W_0$, (d, d). Each entry may be off by 1% of the largest.
+# Let the pull on $W = K Q^\top/\sqrt m$, the negative slope of the loss in it (lesson 04), be a constant $M$:
+# `M` is (d, d), of Frobenius norm 1; `K` and `Q` are (d, m). Descend on $K$ and $Q$ at once, in vanishingly
+# small steps, until $W$ is as far from its start as `far`, in the Frobenius norm. Return $W - W_0$, (d, d).
+# Each entry may be off by 1% of the largest.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -537,292 +509,167 @@ for layer, a in enumerate(learned):
     K, Q = (start[f"{name}{layer}"] - start[f"{name}{layer}"].mean(1, keepdim=True) for name in "KQ")
     heads = [moved_by_pairs(K[h].numpy(), Q[h].numpy(), M[h].numpy(), float(far[h])) for h in range(4)]
     pairs.append(to_its_svm(torch.as_tensor(np.stack(heads)), unseen[layer], layer))
-    print(f"layer {layer + 1}, nobody's keys and queries: cosine to their SVM: {pairs[-1].mean():.1f}")
+    print(f"layer {layer + 1}, the flow: cosine to its SVM: {pairs[-1].mean():.1f}")
 assert abs(torch.stack(pairs).mean() - torch.stack(own).mean()) < 0.06, again.format("18.2")
 assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.format("18.2")
 
 # %% [markdown]
-# They have about what the trained have. This rival, the **flow**, differs from training in several ways: its
-# pull is random and constant, its tokens stand still, and no Adam moves it. For the last we add a second
-# rival: **Adam** moves nobody's keys and queries along the same pull, as far as the trained ones.
+# They have about what the trained have. This rival is the **flow**.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.6 One number
+# ## 18.6 A test that can fail
 #
-# The *lead* is the trained cosine minus a rival's. If a head moves towards the SVM of the sequences that it
-# learns, these should see more of a lead than unseen ones. So we take one number, the **excess**: the lead by
-# the ten sequences that were learned minus the lead by ten unseen ones. What all sequences of a task share
-# drops out.
+# The *lead* of a movement over a rival is its cosine minus the rival's. A head that moves towards the SVM of
+# the sequences that it learns should lead by more when these judge than when unseen ones do. Let $c_{rh}$ be
+# the cosine of head $h$ in run $r$ by ten learned sequences, $c'_{rh}$ by ten unseen ones, and $b_{rh}$,
+# $b'_{rh}$ the rival's. The **excess** is the mean over runs of
 #
-# A test needs a case that should pass. **One linear layer** learns ten sentences of $T$ words through a fixed
-# vector, its *readout* (the head of lesson 13). The embeddings are random, of length $\sqrt d$, and stay.
-# Every word asks. Adam trains $K$ and $Q$ alone, of 8 columns. Beside it, 18.1's **transformers** learn ten
-# digits or ten sentences in 400 steps.
+# $$e_r = \frac1H \sum_{h=1}^H \bigl[(c_{rh} - b_{rh}) - (c'_{rh} - b'_{rh})\bigr].$$
 #
-# We judge by the Frobenius norm at three prices, and by lesson 11's norm of keys and queries, the nuclear
-# norm ($\frac12\lVert W\rVert_*^2$ at $C = 1$). With two rivals that makes eight rows. The heads of a layer
-# share their data, so their mean counts once. Intervals are Student's 95%, of ten runs, each by itself. The
-# code: [`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py).
+# A test needs a case that should **pass**. One linear layer learns ten sentences of $T$ words. Its embeddings
+# and its readout are random and stay, every word asks, and Adam trains $K$ and $Q$.
 #
-# **Predict:** in how many of the eight rows is the excess above 0, for the layer and for the transformers?
-
-# %%
-MEASURES = {"": "Frobenius, C = 1", "_cheap": "Frobenius, C = 0.01",
-            "_dear": "Frobenius, C = 100", "_nuclear": "nuclear, C = 1"}  # fmt: skip
-
-
-def excess(cell):
-    """Means and half intervals of eight rows (measures and rivals), (4, 2, columns) each: looks or layers."""
-    found = []
-    for end in MEASURES:
-        own, *rivals = (
-            cell[f"{name}_seen{end}"].values - cell[f"{name}_unseen{end}"].values
-            for name in ("own", "flow", "adam")
-        )
-        found.append(own - np.array(rivals))  # (2, ten runs, looks) or (2, ten runs, layers, heads)
-    d = np.array(found)
-    d = d.mean(-1) if d.ndim == 5 else d
-    return d.mean(2), 2.262 * d.std(2, ddof=1) / 10**0.5
-
-
-def tell(words, moved, mean, half):
-    """Print the smallest and the largest of the eight; return how many are above 0, and below."""
-    counts = int((mean > half).sum()), int((mean < -half).sum())
-    print(f"{words:32s}{moved:8.2f}{mean.min():+10.2f} to {mean.max():+.2f}{counts[0]:10d}{counts[1]:7d}")
-    return counts
-
-
-control, ten, counts = measured("18.control").load(), measured("18.ten").load(), {}
-print("excess, eight rows                 moved    smallest, largest   above 0   below")
-for d, T in ((32, 8), (32, 16), (16, 8), (16, 16)):
-    cell = control.sel(d=d, T=T)
-    mean, half = excess(cell)
-    for look, step in enumerate((20, 40, 80, 160, 400)):
-        if step in (20, 40, 400):
-            far = float(cell.moved[:, look].mean())
-            words = f"layer, d = {d}, T = {T}: step {step}"
-            counts[d, T, step] = tell(words, far, mean[..., look], half[..., look])
-for tokens in ("digits", "sentences"):
-    cell = ten.sel(tokens=tokens)
-    mean, half = excess(cell)
-    for layer in (0, 1):
-        far = float(cell.moved[:, layer].mean())
-        words = f"transformers, {tokens}, layer {layer + 1}"
-        counts[tokens, layer + 1] = tell(words, far, mean[..., layer], half[..., layer])
-sizes = [(32, 8), (32, 16), (16, 8), (16, 16)]
-assert all(below == 0 for _, below in counts.values())
-assert [counts[*size, 400] for size in sizes] == 4 * [(8, 0)]
-assert counts[32, 8, 20] == counts[32, 16, 20] == (8, 0)
-assert [counts[*size, 40][0] for size in sizes] == [8, 7, 8, 6]
-mean, half = excess(control.sel(d=32, T=16))
-assert np.allclose([mean[..., 0].min(), mean[..., 0].max()], [0.051, 0.094], atol=0.002)
-assert abs(float(control.moved.sel(d=32, T=16)[:, 0].mean()) - 0.55) < 0.01
-assert counts[16, 8, 20] == (1, 0)
-assert [counts[name] for name in (("sentences", 1), ("digits", 2))] == [(6, 0), (3, 0)]
-assert [counts[name] for name in (("sentences", 2), ("digits", 1))] == [(0, 0), (0, 0)]
-for end in MEASURES:  # the share of the cosine that training adds, by the learned ten
-    own, *rivals = (ten[f"{name}_seen{end}"].values.mean((1, 3)) for name in ("own", "flow", "adam"))
-    assert all((own - rival < 0.3 * own).all() for rival in rivals)
-for tokens, layer, low, high in (("sentences", 0, 0.026, 0.056), ("digits", 1, 0.010, 0.031)):
-    both = excess(ten.sel(tokens=tokens))[0]
-    found = both[..., layer]
-    assert np.allclose([found.min(), found.max()], [low, high], atol=0.001)
-    assert (both < mean[..., :1]).all()
-
-# %% jupyter={"source_hidden": true}
-fig, axes = plt.subplots(2, 4, figsize=(11, 5.6), sharex=True, sharey=True)
-drawn_as = (((32, 8), BLUE, "o"), ((32, 16), "#56B4E9", "^"), ((16, 8), ORANGE, "s"), ((16, 16), BLACK, "x"))
-layers = (("digits", 0, "<", "none"), ("digits", 1, "D", GREEN),
-          ("sentences", 0, ">", "none"), ("sentences", 1, "P", GREEN))  # fmt: skip
-for row, rival in enumerate(("flow", "Adam")):
-    for column, words in enumerate(MEASURES.values()):
-        ax = axes[row, column]
-        for (d, T), color, marker in drawn_as:
-            cell = control.sel(d=d, T=T)
-            mean, half = (part[column, row] for part in excess(cell))
-            ax.errorbar(cell.moved.values.mean(0), mean, half, color=color, marker=marker, markersize=5,
-                        linewidth=1.2, capsize=2, label=f"linear layer, d = {d}, T = {T}")  # fmt: skip
-        for tokens, layer, marker, fill in layers:
-            cell = ten.sel(tokens=tokens)
-            mean, half = (part[column, row, layer] for part in excess(cell))
-            far = cell.moved.values[:, layer].mean()
-            ax.errorbar(far, mean, half, color=GREEN, marker=marker, markersize=7, linestyle="none",
-                        capsize=2, markerfacecolor=fill,
-                        label=f"transformer, {tokens}, layer {layer + 1}")  # fmt: skip
-        ax.axhline(0, color="0.5", linewidth=1)
-        ax.set(xscale="log", xlim=(0.32, 9.5))
-        ax.set_xticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
-        ax.set_xticks([], minor=True)
-        if row == 0:
-            ax.set_title(words, fontsize=11)
-    axes[row, 0].set_ylabel(f"excess over {'the ' * (rival == 'flow')}{rival}")
-fig.supxlabel("distance from the start, in lengths of $W_0$ (log)", fontsize=11)
-fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=9)
-show(
-    fig,
-    alt="Eight panels: the excess over the flow and over Adam, by four ways to judge, against the distance "
-    "from the start. The lines of the linear layer lie above 0 and most of them rise, to between 0.05 and "
-    "0.25. The transformers' layers, at distances of 0.4 to 0.7, lie between -0.03 and 0.06: layer 1 of the "
-    "sentences highest, layer 2 of the digits next, the other two at 0.",
-)
+# And it needs a case that should **fail**, the **first slope**: $K$ and $Q$ flow equally far along the
+# negative slope of the loss at $W_0$, held constant. It knows the ten sequences, but never asks which
+# comparisons are still close.
 
 # %% [markdown]
-# **Figure 3.** The excess, means of ten runs and their 95% intervals: the linear layer at steps 20 to 400,
-# the transformers at step 400.
-
-# %% [markdown]
-# **The linear layer passes.** At step 400 its excess is above 0 in all eight rows, at each of four sizes. At
-# the transformers' own size, $d = 32$ and $T = 16$, it is so at step 20 already: 0.05 to 0.09, when $W$ has
-# moved by 0.55 lengths of $W_0$. Earlier the test may miss it: at $d = 16$, $T = 8$ and step 20 (0.41
-# lengths) one row of eight is above 0.
+# ### Exercise 18.3: The excess
 #
-# **The verdict.** The excess is above 0 in six of eight rows in layer 1 of the sentences (0.03 to 0.06), in
-# three in layer 2 of the digits (0.01 to 0.03), and in none in the other two. In every row it is less than
-# that of the linear layer of their size at its first look: if these heads go towards the SVM of what they
-# learned, then by a few hundredths, and ten runs do not settle in which layers. More than two thirds of a
-# transformer's cosine come without training, and of one that learned a thousand this test says nothing.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.7 Taken apart
+# ★★☆ · 8 minutes
 #
-# Which ingredients turn the direction? The *base* is one linear layer on 16 sentences with embeddings of
-# length 1. The last word asks. $W$ itself is trained, from 0, by 300 steps along the slope, each 2% as long
-# as $W$, and at least 0.1. The 16 sentences judge, by lesson 06's SVM (**hard** margins, Frobenius norm) for
-# what the trained $W$ selects.
-#
-# **Predict before you run on:** order the ingredients in the list below from harmless to fatal. Adam takes
-# steps of 0.003 an entry, the weight decay is 1% a step.
-#
-# The *free $W$* is 18.5's, here from 0. A *set* is a draw of sentences, embeddings and readout; *above*
-# counts those in which the trained $W$ has the larger cosine. *Decided* is the share of attention rows with
-# an entry above 0.99. *Longer* means 3,000 steps (1,000 with an MLP).
-
-# %%
-apart, longer = (measured(f"18.{name}").load() for name in ("apart", "longer"))
-PAIR = "+ embeddings learn, every token asks"
-path, later, lead_of = {}, {}, {}
-assert np.isfinite(apart.whole.sel(setting="+ second layer")).sum() == 4  # with such an SVM
-apart = apart.drop_sel(setting="+ second layer")
-print("What keeps the direction? Ten sets, medians   cosine of W   free W   sets above   decided")
-for sweep, found, when in ((apart, path, ""), (longer, later, "longer ")):
-    for setting in map(str, sweep.setting.values):
-        cell = sweep.sel(setting=setting)
-        lead = (cell.whole - cell.whole_never_trained).values
-        lead_of[when + setting] = lead
-        found[setting] = m = {str(name): float(cell[name].median()) for name in cell.data_vars}
-        name = when + setting.replace("head", "readout")
-        ahead = int((lead > 0).sum())
-        print(f"{name:44s}{m['whole']:13.2f}{m['whole_never_trained']:9.2f}{ahead:13d}{m['decided']:10.2f}")
-assert path["base"]["whole"] > 0.995
-sets = {setting: int((lead > 0).sum()) for setting, lead in lead_of.items()}
-assert sets["base"] == 10
-
-# %% [markdown]
-# - **The direction stays:** the readout learns, every token asks, weight decay.
-# - **Another direction,** decided, and above the free $W$ in ten of ten: keys and queries (0.71); longer,
-#   Adam (0.84) and a residual with an MLP (0.74). By lessons 03 and 11 the first two should go to SVMs of
-#   other norms, which this cell does not ask.
-# - **At times another:** embeddings that learn, 0.41 to 1.00; above in eight of ten.
-# - **Not there yet:** with a norm before the readout attention is hardly decided even after 3,000 steps, and
-#   $W$ has a length of 1.5, where the base has 438 after 300. The lead is $0.01 \pm 0.05$.
-# - **Ten sets cannot tell:** embeddings learn while every token asks. The lead is $0.04 \pm 0.12$.
-#
-# A second layer is left out: for what it selects, the solver finds hard margins in four sets only.
-
-# %%
-assert min(path[name]["whole"] for name in ("+ head learns", "+ every token asks", "+ weight decay")) > 0.97
-some = apart.sel(setting="+ embeddings learn")
-assert abs(path["+ K and Q"]["whole"] - 0.71) < 0.006
-assert path["+ K and Q"]["decided"] == 1
-assert 0.4 < some.whole.min() < 0.42 < 0.99 < some.whole.max()
-assert (sets["+ embeddings learn"], sets["+ K and Q"]) == (8, 10)
-for setting, cosine in (("+ Adam", 0.84), ("+ residual and MLP", 0.74)):
-    assert sets["longer " + setting] == 10
-    assert later[setting]["decided"] > 0.99
-    assert abs(later[setting]["whole"] - cosine) < 0.005
-normed = "+ norm before the head"
-assert max(path[normed]["decided"], later[normed]["decided"]) < 0.07
-assert abs(later[normed]["length"] - 1.5) < 0.06
-assert abs(path["base"]["length"] - 438) < 1
-for setting, mean, half in (("longer " + normed, 0.006, 0.045), (PAIR, 0.038, 0.117)):
-    d = lead_of[setting]
-    assert np.allclose([d.mean(), 2.262 * d.std(ddof=1) / 10**0.5], [mean, half], atol=0.002)
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.8 What a norm before the readout does *(optional)*
-#
-# The norm makes the answer *nonlinear* in the attention (lesson 13): it is no longer a weighted mean of
-# values. **Predict:** is some mixture of tokens then better than any one of them, or none?
-
-# %% [markdown]
-# ### Exercise 18.3: Does a mixture win?
-#
-# ★★☆ · 9 minutes
-#
-# An answer is read as $f(x) = v \cdot z(x)/\sigma(x)$: $z(x)$ is each entry of $x$ minus the mean of its
-# entries, and $\sigma(x)$ their standard deviation. All attention is on the token with the largest $f$.
-# Move a share $\varepsilon$ of it to token $t$: return the slope of $f$ at $\varepsilon = 0$ for each
-# token, (T,). `X` is (T, d), `v` is (d,).
-#
-# (Without the norm the slope is $v\cdot x_t - v \cdot x_\alpha$: at the best token never positive.)
+# `own` and `rival` are (2, runs, heads): cosines by the learned ten, `own[0]`, and by the unseen ten,
+# `own[1]`. Return the mean of $e_r$ over the runs, and half the width of its interval: `quantile` (Student's)
+# times the standard error of that mean. An array of two.
 #
 # <details><summary>Hint 1</summary>
 #
-# The mixture is $x_\alpha + \varepsilon(x_t - x_\alpha)$. Write $z$ for $z(x_\alpha)$. Then
-# $\sigma^2 = \lVert z\rVert^2/d$.
-# </details>
-# <details><summary>Hint 2</summary>
-#
-# $\sigma$ moves, too. What is its slope, as an inner product with $z$? Then the rule for a quotient.
+# First one number for each run; then the mean of these numbers, and their standard deviation.
 # </details>
 
 
 # %%
 @exercise("18.3")
-def towards(X, v):
-    """Return the slopes (T,) of the normed readout: X (T, d), v (d,)."""
+def excess(own, rival, quantile):
+    """Return the mean excess over runs and its half width, (2,): own, rival (2, runs, heads)."""
     ### BEGIN SOLUTION
-    c = X - X.mean(1, keepdims=True)
-    sigma = np.sqrt((c**2).mean(1))
-    f = c @ v / sigma
-    best = f.argmax()
-    step = c - c[best]
-    falls = step @ c[best] / (c.shape[1] * sigma[best])  # the slope of sigma
-    return (step @ v - f[best] * falls) / sigma[best]
+    e = ((own - rival)[0] - (own - rival)[1]).mean(-1)
+    return np.array([e.mean(), quantile * e.std(ddof=1) / len(e) ** 0.5])
     ### END SOLUTION
 
 
 # %%
-check("18.3", towards)
-
-# %%
-words, y, E = few_sentences(5, seed=1)
-v = np.random.default_rng(0).normal(size=32)
-for T in (8, 3):
-    tokens_of = [(E[run][words[run, i, :T]].numpy(), v) for run in range(5) for i in range(16)]
-    wins = sum(towards(X, v).max() > 1e-6 for X, v in tokens_of)
-    law = 80 * (1 - (T + 1) / 2**T)
-    print(f"the first {T} words, a norm, a random v: a mixture wins in {wins} of 80; law: {law:.0f}")
-    assert abs(wins - law) < 11, again.format("18.3")
+check("18.3", excess)
 
 # %% [markdown]
-# > **What a norm does to a mixture.** Let $\sigma_\alpha, \sigma_t > 0$. The slope towards token $t$ is
-# > $\dfrac{\sigma_t}{\sigma_\alpha}\,(f_t - \rho_t f_\alpha)$, with $\rho_t$ the correlation of the entries
-# > of tokens $t$ and $\alpha$. Some mixture beats the best token if $f_t > \rho_t f_\alpha$ for one
-# > $t \ne \alpha$.
+# We stop the linear layer where $W$ has moved by a given number of lengths of $W_0$. The transformers learn
+# ten digits, or ten sentences, in 400 steps. Twenty runs, 95% intervals, in
+# [`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py).
 #
-# Proof: put $z_t \cdot z_\alpha = d\,\rho_t \sigma_t \sigma_\alpha$ and $v \cdot z_t = \sigma_t f_t$ into
-# exercise 18.3's answer.
+# **Predict before you run on:** is the excess of the first slope over the flow above 0 at 0.4 lengths? At 4?
+# And the excess of the trained over the first slope?
+
+# %%
+own, flow, first = (cases(name) for name in ("own", "flow", "first"))
+compared = {
+    "trained over flow": (own, flow),
+    "first slope over flow": (first, flow),
+    "trained over first slope": (own, first),
+}
+found = {what: [excess(a[case], b[case], 2.093) for case in own] for what, (a, b) in compared.items()}
+print(f"{'excess of':44s}", *(f"{what:>25s}" for what in found))
+for case, *three in zip(own, *found.values(), strict=True):
+    print(f"{case:44s}", *(f"{f'{mean:+.2f} ± {half:.2f}':>25s}" for mean, half in three))
+seen_in = [
+    case for case, (mean, half) in zip(own, found["trained over first slope"], strict=True) if mean > half
+]
+assert seen_in == [
+    case for case in own if "transformer" in case or case.endswith((" 2 lengths", " 4 lengths"))
+]
+stays = measured("18.stays").load().moved.values.mean((1, -1)).round(1)
+print(f"lengths after ten times as many steps: digits {stays[0]}, sentences {stays[1]}")
+
+# %% jupyter={"source_hidden": true}
+fig, ax = plt.subplots(figsize=(9.5, 5.6))
+rows = np.arange(len(own))[::-1]
+styles = ((BLUE, "o", BLUE), (ORANGE, "s", "white"), (BLACK, "D", BLACK))
+for i, ((what, values), (color, marker, fill)) in enumerate(zip(found.items(), styles, strict=True)):
+    mean, half = np.array(values).T
+    ax.errorbar(mean, rows + 0.22 * (1 - i), xerr=half, color=color, marker=marker, markerfacecolor=fill,
+                markersize=6, linestyle="none", capsize=2, label=what)  # fmt: skip
+for line in (3.5, 5.5, 7.5, 9.5):
+    ax.axhline(line, color="0.85", linewidth=0.8)
+ax.axvline(0, color="0.5", linewidth=1)
+ax.set_yticks(rows, list(own), fontsize=10)
+ax.set(xlabel="excess", ylim=(-0.6, len(own) - 0.4))
+ax.grid(False)
+ax.legend(loc="lower right", fontsize=10)
+show(
+    fig,
+    alt="For the linear layer at four sizes and several distances, and for four layers of transformers: the "
+    "excess of the trained over the flow, of the first slope over the flow, of the trained over the first "
+    "slope. At 4 lengths the first slope of the layer lies at 0 and the other two well above. At 0.4 lengths "
+    "the trained layer and its first slope lie together, and their difference at 0.",
+)
+
+# %% [markdown]
+# **Figure 3.** The excess, means of 20 runs and 95% intervals.
+
+# %% [markdown]
+# **Far out the test works.** At 4 lengths, at each of four sizes, the trained layer has an excess over the
+# flow, its first slope has none, and the trained has 0.06 to 0.20 over the first slope.
 #
-# If $\rho_t = 0$, one other token with $f_t > 0$ is enough. For independent $f_t$ with even odds of either
-# sign there is none with probability $(T + 1)/2^T$: then at most one of the $T$ is positive. So it is the
-# number of tokens that makes mixtures win. (Here $v$ is random: of 18.7's layer this says nothing.)
+# **Near the start it cannot tell.** At 0.4 lengths we see no excess of the trained layer over its first
+# slope.
+#
+# **The verdict.** There the transformers stop: ten times as many steps bring them to 0.7 lengths at most. In
+# each of four layers their heads have an excess of 0.01 to 0.03 over the first slope. So they do more than go
+# once along a slope (whose tokens have moved since). Whether they go to an SVM this test cannot tell.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.9 Is the SVM solved? *(optional)*
+# ## 18.7 Taken apart
 #
-# As in lesson 02, a dual problem certifies an answer: here that of the first head of layer 2. (The solver
-# does the same for each of its answers, and reports the gap.)
+# Which ingredients turn the direction? The *base* is one linear layer on 16 sentences with embeddings of
+# length 1. The last word asks. $W$ itself is trained, from 0, by 300 normalised steps. The 16 sentences
+# judge, by lesson 06's SVM with **hard** margins. *Longer* means 3,000 steps (1,000 with an MLP). The lead is
+# over the free $W$; intervals are of ten draws.
+#
+# **Predict before you run on:** order the ingredients in the list below from harmless to fatal.
+
+# %%
+apart, longer = (measured(f"18.{name}").load() for name in ("apart", "longer"))
+print(f"{'median (smallest) cosine of W':49s} free W          lead   length")
+for sweep, when in ((apart.drop_sel(setting="+ second layer"), ""), (longer, "longer ")):
+    for setting in map(str, sweep.setting.values):
+        cell = sweep.sel(setting=setting)
+        lead = (cell.whole - cell.whole_never_trained).values
+        half = 2.262 * lead.std(ddof=1) / 10**0.5
+        W, free, length = (float(cell[x].median()) for x in ("whole", "whole_never_trained", "length"))
+        cosines = f"{W:5.2f} ({float(cell.whole.min()):.2f}){free:8.2f}"
+        print(f"{when + setting:38s}{cosines}{lead.mean():+10.2f} ± {half:.2f}{length:9.1f}")
+nuclear = float(apart.nuclear.sel(setting="+ K and Q").median())
+layers = int(np.isfinite(apart.whole.sel(setting="+ second layer")).sum())
+print(f"+ K and Q, by the nuclear norm: {nuclear:.2f}; + second layer: hard margins exist in {layers} of ten")
+assert apart.whole.sel(setting="base").min() > 0.99
+assert (0.92 < nuclear < 0.95, layers) == (True, 4)
+
+# %% [markdown]
+# - **The direction stays** (median above 0.96): the readout learns, every token asks, weight decay of 1% a
+#   step.
+# - **The SVM of another norm:** keys and queries have 0.71, and by lesson 11's nuclear norm 0.93.
+# - **Another direction:** longer, Adam (0.84) and a residual with an MLP (0.74) lead the free $W$. Lesson 03
+#   would ask the max norm for Adam.
+# - **Not always:** with embeddings that learn the smallest of ten cosines is 0.41; if every token asks, too,
+#   ten draws cannot tell.
+# - **Not there yet:** with a norm before the readout $W$ has a length of 1.5 after 3,000 steps.
+#
+# With a **second layer** the tokens move, and for what it selects hard margins exist in four of ten draws
+# only.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.8 Is the SVM solved? *(optional)*
+#
+# As in lesson 02, a dual problem certifies an answer: here that of the first head of layer 2.
 
 # %% [markdown]
 # ### Exercise 18.4: A bound for soft margins
@@ -830,9 +677,9 @@ for T in (8, 3):
 # ★★★ · 15 minutes
 #
 # Flatten everything: rows $A_j$ of `A` (rows, D), a vector `w` (D,) and $C$. Let $\xi_j = \max(0, 1 - A_j
-# \cdot w)$. Show with multipliers $\lambda \ge 0$ of the constraints $A_j\cdot w' \ge 1 - \xi'_j$ that
-# *every* $w'$ has an objective of at least a certain number which depends on $\lambda$. Then take
-# $\lambda = r\,\xi$ and return the largest bound over all $r \ge 0$. If no row has slack, return 0.
+# \cdot w)$. With multipliers $\lambda \ge 0$ of the constraints $A_j\cdot w' \ge 1 - \xi'_j$, show that no
+# $w'$ has an objective below a number that depends on $\lambda$. Take $\lambda = r\,\xi$ and return the
+# largest such bound over $r \ge 0$. If no row has slack, return 0.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -876,28 +723,29 @@ assert abs(value - float(solution.objective)) < 1e-6 * value
 assert value * (1 + 1e-9) > lower_bound(A, w, 1.0) > 0.999 * value, again.format("18.4")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.10 Your project *(optional)*
+# ## 18.9 Your project *(optional)*
 #
-# Choose a question whose answer you do not know. Copy the
-# [report template](../course/assets/report-template.md), and write your prediction into it before the first
-# run. A report earns up to 20 points:
+# Copy the [report template](../course/assets/report-template.md) and fill in your prediction first. Up to 20
+# points:
 #
 # | points | for |
 # |---:|:---|
-# | 3 | a question that could be answered either way, and a prediction with its theorem and conditions |
+# | 3 | a question that could be answered either way, a prediction, its theorem and conditions |
 # | 4 | a measurement that would come out otherwise if the answer were another one |
-# | 5 | a control that has everything but the claimed cause, and the claim set against it |
+# | 5 | a control that has everything but the claimed cause |
 # | 3 | uncertainty over independent runs; every run accounted for |
 # | 3 | ten times longer, five other seeds, one other size |
 # | 2 | an answer in two sentences that promises no more than was shown |
 #
-# A direction, with its first number in the cell below: **a rival of moving tokens.** The tokens moved on
-# while the trained $W$ was summed up; 18.6's rivals are made of the last ones. Does that matter? A good
-# answer mixes tokens of all steps.
+# Three directions:
+#
+# - **Moving tokens.** A flow of the untrained network's tokens has less (below). Mix the tokens of all steps.
+# - **The right norm.** Keys and queries have 0.93 in the nuclear norm. Does it see more at 0.4 lengths?
+# - **A longer way.** From small keys and queries a transformer must go many lengths. What is its excess?
 
 # %%
-cell = ten.sel(tokens="digits")
-flows = [cell[name].values[:, 1].mean() for name in ("flow_unseen", "start_flow")]
+ten = measured("18.ten").load().sel(tokens="digits")
+flows = [ten[name].values[:, 1].mean() for name in ("flow_unseen", "start_flow")]
 print(f"layer 2 of the digits, the flow, unseen judges: of the trained network's tokens {flows[0]:.2f}, "
       f"of the untrained one's {flows[1]:.2f}")  # fmt: skip
 
@@ -910,15 +758,15 @@ print(f"layer 2 of the digits, the flow, unseen judges: of the trained network's
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.11 Claims and measurements
+# ## 18.10 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | attention becomes sparse | relative entropy 0 | 0.34 to 0.67 after 4,000 steps |
-# | one linear layer on ten sentences: excess | above 0 | in 32 of 32 rows at step 400, four sizes |
-# | a transformer's heads on ten: excess | above 0 | in 6, 3, 0 and 0 of 8 rows, by layer; 0.06 at most |
-# | base: tokens that stand still | cosine 1 | above 0.995 (median of ten) |
-# | the same; embeddings learn, every token asks | below 1 | 0.41; lead over the free $W$ $0.04 \pm 0.12$ |
+# | attention becomes sparse | entropy 0 | 0.4 to 0.7 left after 400 steps |
+# | ten sequences of 16 random tokens: cosine | 0.60 | free $W$: 0.56 to 0.62 |
+# | linear layer, 4 lengths: excess over the first slope | above 0 | 0.06 to 0.20, four sizes |
+# | transformers, 0.4 to 0.7 lengths: the same | above 0 | 0.01 to 0.03, four layers |
+# | base, tokens that stand still | cosine 1 | above 0.99 in ten of ten |
 
 # %% [markdown]
 # ## Questions
@@ -935,13 +783,12 @@ progress("18")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - The SVM over a head's own selection agrees with the head's movement, **and so it does for keys and queries
-#   that nobody trained.** A cosine needs a rival.
-# - A rival needs a case that should pass. One linear layer goes towards the SVM of the few sequences that it
-#   learned, by two norms and at four sizes. In a transformer's heads we see a few hundredths of this at most.
+# - The SVM over a head's own selection agrees with the head's movement, **and so it does for a movement that
+#   nobody trained.** A cosine needs a rival.
+# - A test needs a case that should pass and one that should fail. Ours tells an SVM at 4 lengths, and not at
+#   0.4, where our transformers stop.
 # - What *is* an SVM, then? In one linear layer over tokens that stand still, $W$ itself.
-# - **The limits:** two data sets, one size of transformer, 400 steps, ten runs that share data, judges of
-#   ten or 16 sequences.
+# - **The limits:** two data sets, one of them learned by heart, and one size of transformer.
 #
 # **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients are
 # sums over the few comparisons that are still close: so a machine trained for something else solves an SVM.

@@ -10,7 +10,7 @@ from course.replicate import small_transformer as net
 from course.replicate import taken_apart
 from mini_attn import svm
 
-given_back, moved_by_pairs, towards, lower_bound = (spec.reference for spec in exercises.exercises("18"))
+given_back, moved_by_pairs, excess, lower_bound = (spec.reference for spec in exercises.exercises("18"))
 REAL = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], dtype=torch.bool)
 
 
@@ -31,23 +31,6 @@ def test_the_transformer_is_the_stored_sweeps(lesson):
         torch.testing.assert_close(a, b[0])
         torch.testing.assert_close(s.swapaxes(0, 1), r[0])
     assert not mine[0][1][0, :, :, 4].any()  # nobody looks at padding
-
-
-def test_one_question_for_all_is_not_asked_by_padding(lesson):
-    _, batched = weights(lesson)
-    x = torch.rand(3, 5, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    keep = []
-    net.layer(batched, 1, x[None], REAL[None], keep, softmax=stored.one_question(REAL[None]))
-    padded = keep[0][1]
-    assert not padded[0, :, 0, :, 4].any()  # nobody looks at padding, and
-    other = torch.cat([x[:, :4], 9 * x[:, 4:]], 1)  # what asks there does not count
-    net.layer(batched, 1, other[None], REAL[None], keep, softmax=stored.one_question(REAL[None]))
-    torch.testing.assert_close(keep[-1][1][0, :, 0], padded[0, :, 0])
-
-
-def test_even_attention_leaves_padding_out():
-    h = torch.randn(2, 3).masked_fill(torch.tensor([False, False, True]), -torch.inf)
-    torch.testing.assert_close(stored.even(h, -1), torch.tensor([[0.5, 0.5, 0.0]]).expand(2, 3))
 
 
 def test_the_shapes_of_the_start_are_the_stored_ones(lesson):
@@ -75,17 +58,23 @@ def test_what_a_selection_gives_back_is_the_solvers_cosine(T, C):
     assert given_back(c) == pytest.approx(float(stored.cosine(W, solution.value)), abs=1e-4)
 
 
-def test_slopes_towards_tokens_are_those_of_a_small_step():
+def test_the_excess_of_the_cases_is_that_of_single_runs():
     rng = np.random.default_rng(0)
-    X, v = rng.normal(size=(6, 9)) + 1.0, rng.normal(size=9)
+    own, rival = rng.normal(size=(2, 2, 7, 3))
+    e = [
+        np.mean([own[0, r, h] - rival[0, r, h] - own[1, r, h] + rival[1, r, h] for h in range(3)])
+        for r in range(7)
+    ]
+    assert excess(own, rival, 2.0) == pytest.approx([np.mean(e), 2 * np.std(e, ddof=1) / 7**0.5])
 
-    def f(x):
-        return (x - x.mean(-1, keepdims=True)) @ v / x.std(-1)
 
-    best = X[f(X).argmax()]
-    assert towards(X, v) == pytest.approx((f(best + 1e-7 * (X - best)) - f(best)) / 1e-7, abs=1e-5)
-    shared = np.array([np.corrcoef(best, x)[0, 1] for x in X])
-    assert (np.sign(towards(X, v).round(9)) == np.sign((f(X) - shared * f(best)).round(9))).all()
+def test_the_cases_are_whole():
+    own, moved = stored.cases("own"), stored.cases("moved")
+    assert [*own] == [*moved]
+    for case, values in own.items():
+        assert values.shape[:2] == (2, 20)
+        assert np.isfinite(values).all()
+        assert values.shape[1:] == moved[case].shape
 
 
 def test_the_bound_is_tight_at_the_solution_and_below_it_elsewhere():

@@ -54,16 +54,15 @@ def given_in_matrices(c, mean=lambda row: row.mean(), part=lambda T: -np.ones(T)
     return (W * V).sum() / np.sqrt((W**2).sum() * (V**2).sum())
 
 
-def towards_by_jacobian(X, v, ddof=0, pick=np.argmax, project=True, share=1.0, centre=True):
-    """The norm's derivative as a matrix."""
-    d = X.shape[1]
-    P = np.eye(d) - centre / d
-    c = X @ P
-    n = c / np.sqrt((c**2).sum(1) / (d - ddof))[:, None]
-    k = pick(n @ v)
-    sigma = np.linalg.norm(c[k]) / np.linalg.norm(n[k])
-    J = (P - project * np.outer(n[k], n[k]) / (d - ddof)) / sigma
-    return share * (X - X[k]) @ J.T @ v
+def excess_by_runs(own, rival, quantile, sign=-1.0, ddof=1, heads=np.mean, root=np.sqrt):
+    """Run by run, and the spread from sums of squares."""
+    e = []
+    for r in range(own.shape[1]):
+        seen, unseen = (heads([own[w, r, h] - rival[w, r, h] for h in range(own.shape[2])]) for w in (0, 1))
+        e.append(seen + sign * unseen)
+    n, mean = len(e), sum(e) / len(e)
+    variance = sum((one - mean) ** 2 for one in e) / (n - ddof)
+    return mean, quantile * root(variance / n)
 
 
 ANSWERS = {
@@ -116,22 +115,24 @@ ANSWERS = {
         ],
     },
     "18.3": {
-        "also_right": towards_by_jacobian,
+        "also_right": excess_by_runs,
         "wrong": [
-            lambda X, v: towards_by_jacobian(X, v, project=False),
-            lambda X, v: towards_by_jacobian(X, v, ddof=1),
-            lambda X, v: towards_by_jacobian(X, v, pick=np.argmin),
-            lambda X, v: towards_by_jacobian(X, v, pick=lambda f: len(f) - 1),
-            lambda X, v: towards_by_jacobian(X, v, share=-1.0),
-            lambda X, v: towards_by_jacobian(X, v, share=0.5),
-            lambda X, v: towards_by_jacobian(X, v, centre=False),
-            lambda X, v: towards_by_jacobian(X, np.ones_like(v)),
-            lambda X, v: towards_by_jacobian(X, v).max(),
-            lambda X, v: np.maximum(towards_by_jacobian(X, v), 0),
-            lambda X, v: np.sign(towards_by_jacobian(X, v)),
-            lambda X, v: np.delete(towards_by_jacobian(X, v), 0),
-            lambda X, v: towards_by_jacobian(X / np.linalg.norm(X, axis=1, keepdims=True), v),
-            lambda X, v: towards_by_jacobian(X - X.mean(0), v),
+            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, sign=1.0),
+            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, sign=0.0),
+            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, ddof=0),
+            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, ddof=2),
+            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, heads=np.max),
+            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, heads=lambda x: x[0]),
+            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, root=lambda x: x),
+            lambda own, rival, quantile: excess_by_runs(rival, own, quantile),
+            lambda own, rival, quantile: excess_by_runs(own[::-1], rival[::-1], quantile),
+            lambda own, rival, quantile: excess_by_runs(own, 0 * rival, quantile),
+            lambda own, rival, quantile: excess_by_runs(own, rival, quantile)[0],
+            lambda own, rival, quantile: excess_by_runs(own.swapaxes(1, 2), rival.swapaxes(1, 2), quantile),
+            lambda own, rival, quantile: excess_by_runs(
+                own.reshape(2, -1, 1), rival.reshape(2, -1, 1), quantile
+            ),
+            lambda own, rival, quantile: (0.0, excess_by_runs(own, rival, quantile)[1]),
         ],
     },
     "18.4": {
