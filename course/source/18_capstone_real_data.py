@@ -16,9 +16,9 @@
 # - find which ingredient of a transformer ends a theorem;
 # - carry out a project of your own.
 #
-# **You need** lessons [06](06_attention_as_svm.ipynb), [11](11_key_query_nuclear.ipynb),
-# [13](13_nonlinear_heads.ipynb) and [14](14_sequence_causal.ipynb). About 70 minutes with three exercises;
-# one more in an optional section.
+# **You need** [lesson 06](06_attention_as_svm.ipynb), [lesson 11](11_key_query_nuclear.ipynb),
+# [lesson 13](13_nonlinear_heads.ipynb) and [lesson 14](14_sequence_causal.ipynb). About 70 minutes with three
+# exercises; one more in an optional section.
 
 # %%
 import ipywidgets
@@ -276,7 +276,7 @@ for tokens in ("digits", "sentences"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.4 Does it say where the head went?
 #
-# We compare it, head by head, with how training has moved $W$.
+# We compare it with how training has moved $W$.
 
 
 # %%
@@ -312,7 +312,7 @@ for layer, a in enumerate(unseen):
 assert 0.42 < torch.stack(own).mean() < 0.55
 
 # %% [markdown]
-# A cosine of about 0.5, on ten unseen digits. **Stop here, and list what else could give 0.5.**
+# About 0.5, on ten unseen digits. **Stop here, and list what else could give 0.5.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.5 Controls
@@ -659,7 +659,7 @@ assert (0.92 < nuclear < 0.95, layers) == (True, 4)
 # - **The SVM of another norm:** keys and queries have 0.71, and by lesson 11's nuclear norm 0.93.
 # - **Another direction:** longer, Adam (0.84) and a residual with an MLP (0.74) lead the free $W$. Lesson 03
 #   would ask the max norm for Adam.
-# - **Not always:** with embeddings that learn the smallest of ten cosines is 0.41; if every token asks, too,
+# - **Not always:** with embeddings that learn the smallest of ten cosines is 0.47; if every token asks, too,
 #   ten draws cannot tell.
 # - **Not there yet:** with a norm before the readout $W$ has a length of 1.5 after 3,000 steps.
 #
@@ -762,10 +762,9 @@ print(f"layer 2 of the digits, the flow, unseen judges: of the trained network's
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | attention becomes sparse | entropy 0 | 0.4 to 0.7 left after 400 steps |
 # | ten sequences of 16 random tokens: cosine | 0.60 | free $W$: 0.56 to 0.62 |
-# | linear layer, 4 lengths: excess over the first slope | above 0 | 0.06 to 0.20, four sizes |
-# | transformers, 0.4 to 0.7 lengths: the same | above 0 | 0.01 to 0.03, four layers |
+# | linear layer, 4 lengths: excess over first slope | above 0 | 0.06 to 0.20, four sizes |
+# | transformers: the same | above 0 | 0.01 to 0.03, four layers |
 # | base, tokens that stand still | cosine 1 | above 0.99 in ten of ten |
 
 # %% [markdown]
