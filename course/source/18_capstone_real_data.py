@@ -234,8 +234,8 @@ show(
 # and the share wrong in training.
 
 # %% [markdown]
-# In these 400 steps attention becomes sharper, and in each of 20 runs more than seven tenths of this come
-# before the fit. It does not become sparse: 0.4 to 0.7 of the entropy are left.
+# In these 400 steps attention becomes sharper, and in each of 20 runs more than half of this comes before the
+# fit. It does not become sparse: 0.4 to 0.7 of the entropy are left.
 #
 # Of the sentences the network mostly learns its training set by heart: of unseen ones it gets 0.59 right,
 # where guessing gets 0.5.
@@ -619,12 +619,12 @@ show(
 # **Far out the test works.** At 4 lengths, at each of four sizes, the trained layer has an excess over the
 # flow, its first slope has none, and the trained has 0.06 to 0.20 over the first slope.
 #
-# **Near the start it cannot tell.** At 0.4 lengths we see no excess of the trained layer over its first
-# slope.
+# **Near the start it cannot tell.** At 0.4 lengths (four sizes) and 0.7 (one) we see no excess of the trained
+# layer over its first slope.
 #
-# **The verdict.** There the transformers stop: ten times as many steps bring them to 0.7 lengths at most. In
-# each of four layers their heads have an excess of 0.01 to 0.03 over the first slope. So they do more than go
-# once along a slope (whose tokens have moved since). Whether they go to an SVM this test cannot tell.
+# **The verdict.** The transformers stop at 0.4 to 0.7 lengths, also after ten times as many steps. In each of
+# four layers their heads have an excess of 0.01 to 0.03 over the first slope. So they do more than go once
+# along a slope (whose tokens have moved since). Whether they go to an SVM this test cannot tell.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
@@ -784,8 +784,8 @@ progress("18")
 #
 # - The SVM over a head's own selection agrees with the head's movement, **and so it does for a movement that
 #   nobody trained.** A cosine needs a rival.
-# - A test needs a case that should pass and one that should fail. Ours tells an SVM at 4 lengths, and not at
-#   0.4, where our transformers stop.
+# - A test needs a case that should pass and one that should fail. Ours tells an SVM at 4 lengths, and not
+#   where our transformers stop.
 # - What *is* an SVM, then? In one linear layer over tokens that stand still, $W$ itself.
 # - **The limits:** two data sets, one of them learned by heart, and one size of transformer.
 #
