@@ -59,6 +59,8 @@ GIVEN = Exercise(
         "A position selects its largest token: the largest of each row of c, not of each column.",
         _given_by(gain=lambda c: len(c) * c.max()),
         "Each position selects its own largest, not all of them the largest of all.",
+        _given_by(gain=lambda c: np.take_along_axis(c, np.abs(c).argmax(1)[:, None], 1).sum()),
+        "A position selects the largest logit, with its sign: the argmax of c, not of its size.",
         _given_by(gain=lambda c: np.abs(c).max(1).sum()),
         "The largest logit, with its sign; not the largest size.",
         _given_by(gain=lambda c: (c.max(1) - _second(c)).sum()),

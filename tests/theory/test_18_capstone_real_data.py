@@ -3,8 +3,8 @@
 Measurements on other seeds and sizes than the lesson's. One linear attention layer with fixed embeddings and
 readout goes to the Att-SVM of real words (Tarzanagh et al. 2023), a random W of the same tokens does not; a
 norm before the readout takes the direction down to that control, and so do moving embeddings when every token
-asks; an MLP only delays the decision. In a trained two-layer transformer the SVM of a head's own selection has
-a cosine well above those of random tokens and of another head, and below that of a matrix that nobody trained;
+asks; an MLP only delays the decision. In a two-layer transformer the SVM of a head's own selection has
+a cosine well above that of random tokens or of another head, and below that of a matrix that nobody trained;
 attention sharpens while the data are fitted. Keys and queries of a linear layer see an excess over random
 pulls, and, far from the start only, over the first slope held constant.
 """
