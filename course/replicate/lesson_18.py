@@ -366,7 +366,7 @@ def cases(name):
 
     For "moved" the distances from the start in lengths of W_0, (runs, heads).
     """
-    control, ten = (measured(f"18.{sweep}").load() for sweep in ("control", "ten"))
+    linear, ten = (measured(f"18.{sweep}").load() for sweep in ("control", "ten"))
 
     def of(cell):
         if name == "moved":
@@ -377,7 +377,7 @@ def cases(name):
     for d, T, looks in ((32, 16, (0, 1, 2, 3)), (32, 8, (0, 3)), (16, 16, (0, 3)), (16, 8, (0, 3))):
         for i in looks:
             at = f"linear layer, d = {d}, T = {T}, {DISTANCES[i]:g} lengths"
-            found[at] = of(control.sel(d=d, T=T))[..., [i]]
+            found[at] = of(linear.sel(d=d, T=T))[..., [i]]
     for tokens in ("digits", "sentences"):
         for layer in (0, 1):
             far = float(ten.moved.sel(tokens=tokens)[:, layer].mean())
