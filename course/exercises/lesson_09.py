@@ -94,6 +94,8 @@ LIFT = Exercise(
         "The token has a signed output before it is lifted: only 1 less that is missing.",
         _lift_by(lift=lambda u, gain, v, e: (1 - u) / np.linalg.norm(v)),
         "That is a distance along v_rest. The lift goes along e: divide by the gain, y v_rest.e.",
+        lambda x, e, y, v: _lift_by(lambda u, gain, v, e: (1 / np.linalg.norm(v) - u) / gain)(x, e, y, v),
+        "1/||v_rest|| is the margin, a distance. The constraint reads y v.x >= 1.",
     ),
 )
 
@@ -185,121 +187,78 @@ ANGLE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 09.3 the border
-def _border_by(
-    kappa=lambda u, a: np.max((1 - a) / (u - 1)), scale=lambda v, p: v / p, least=0.0, tolerance=1e-6
-):
-    """An answer from the sequences outside S: their u and leads give kappa, the norms the ratio."""
-
-    def answer(u, leads, v_norm, p_norm):
-        outside = u > 1 + tolerance
-        if not outside.any():
-            return 0.0
-        return max(least, kappa(u[outside], leads[outside]) * scale(v_norm, p_norm))
-
-    return answer
+# --------------------------------------------------------------------------- 09.3 what the two SVMs leave
+def _leads_by(law=lambda g, mu, lam: np.log(g * mu / lam), shift=lambda c: c - c.min()):
+    """An answer from the leads up to a constant, and the constant."""
+    return lambda g, mu, lam: shift(law(g, mu, lam))
 
 
-_border = _border_by()
+_leads = _leads_by()
 
 
-def _border_of_none(u, leads, v_norm, p_norm):
-    """No sequence is outside S: the maximum of nothing is an error."""
-    outside = u > 1 + 1e-6
-    return max(0.0, np.max((1 - leads[outside]) / (u[outside] - 1))) * v_norm / p_norm
+def _leads_cases(rng):
+    """Two comparisons with equal g, and a few more; the smallest lead is neither the first nor the last.
 
-
-def _border_cases(rng):
-    """S up to rounding, where (1 - lead) / (u - 1) means nothing. Leads of p_rel are never negative.
-
-    The last to hold has the smallest u, then another one, then a u just outside S. At last all hold anyway,
-    and all sequences are in S.
+    In the last two comparisons are of one sequence, with one mu.
     """
-    cases = []
-    for n, kind in ((5, "smallest"), (5, "another"), (6, "close"), (5, "spare"), (5, "none")):
-        u = 1 + np.r_[1e-10, -1e-10, rng.uniform(0.2, 0.4), rng.uniform(0.6, 2, size=n - 3)]
-        leads = np.r_[1 - 1e-8, 1, rng.uniform(0.3, 0.6), rng.uniform(0.05, 0.2, size=n - 3)]
-        leads[1] += rng.uniform(0.1, 1)
-        if kind == "smallest":
-            leads[2] = rng.uniform(0.2, 0.3)
-            leads[3:] += 0.3
-        elif kind == "another":
-            leads[2:4] = 1 - (u[2] - 1) * rng.uniform(0.05, 0.1), rng.uniform(0, 0.1)
-        elif kind == "close":
-            u[2] = 1 + rng.uniform(0.003, 0.007)
-        elif kind == "spare":
-            leads[2:] += 1.1
-        else:
-            u[2:], leads[2:] = 1 + 1e-10 * rng.uniform(-3, 3, size=n - 2), rng.uniform(1, 2, size=n - 2)
-        last = 2 + int(((1 - leads) / (u - 1))[2:].argmax())
-        order = rng.permutation(n)
-        while last in order[order > 1][[0, -1]]:  # it is neither the first nor the last outside S
-            order = rng.permutation(n)
-        cases.append((u[order], leads[order], *rng.uniform([1.2, 2], [1.8, 3])))
+    cases = [(np.ones(2), np.array([2.0, 1.0]) / 3, np.array([4.0, 1.0]) / 9)]
+    while len(cases) < 5:
+        m = len(cases) + 3
+        g, mu, lam = rng.uniform(0.3, 3, size=(3, m)) * [[1.0], [0.5], [2.0]]
+        if len(cases) == 4:
+            mu[1] = mu[0]
+        if np.argmin(g * mu / lam) not in (0, m - 1):
+            cases.append((g, mu, lam))
     return cases
 
 
-BORDER = Exercise(
+LEADS = Exercise(
     id="09.3",
-    title="How fast is fast enough?",
+    title="What the two SVMs leave",
     points=2,
-    minutes=7,
+    minutes=10,
     difficulty=2,
-    reference=_border,
-    cases=_border_cases,
+    reference=_leads,
+    cases=_leads_cases,
     misconceptions=known(
-        _border_by(scale=lambda v, p: 1),
-        "That is kappa = u_min / lead. The ratio of the lengths is kappa ||v_mm|| / ||p_rel||.",
-        _border_by(scale=lambda v, p: p / v),
-        "The norms are upside down: ||v|| = u_min ||v_mm||, ||p|| = lead ||p_rel||, and the ratio is v to p.",
-        _border_by(scale=lambda v, p: v * p),
-        "||p|| = lead ||p_rel|| stands below in the ratio: divide by the norm of p_rel.",
-        _border_by(lambda u, a: np.min((1 - a) / (u - 1))),
-        "At this ratio one sequence is free. All have to be: the last one sets the border.",
-        _border_by(lambda u, a: np.max(1 / (u - 1))),
-        "The sides need not fall to 0: p_rel gives a sequence a lead, and its side has to fall to that.",
-        _border_by(lambda u, a: np.max(a / (u - 1))),
-        "The side 1 - kappa (u - 1) has to fall to the lead, so kappa (u - 1) must make up 1 - lead.",
-        _border_by(lambda u, a: np.max((1 - a) / u)),
-        "Only the part of u beyond 1 softens a side: divide by u - 1.",
-        _border_by(lambda u, a: np.mean((1 - a) / (u - 1))),
-        "At the mean ratio some are free, others are not yet: the last one sets the border.",
-        _border_by(lambda u, a: np.max((u - 1) / (1 - a))),
-        "That is 1 / kappa: the side falls to the lead where kappa (u - 1) = 1 - lead.",
-        _border_by(lambda u, a: np.max((1 - a) * (u - 1))),
-        "A larger u frees a sequence sooner: divide by u - 1.",
-        _border_by(lambda u, a: (1 - a.min()) / (u.min() - 1)),
-        "The smallest lead and the smallest u may be of two sequences: take the maximum of quotients.",
-        _border_by(lambda u, a: ((1 - a) / (u - 1))[u.argmin()], least=0.0),
-        "The sequence with the smallest u need not be the last: its lead may be large. Take the maximum.",
-        lambda u, leads, v_norm, p_norm: max(0.0, np.max((1 - leads) / (u - 1))) * v_norm / p_norm,
-        "You divided by u - 1 in S too, where it is rounding. Only sequences with u > 1 + 1e-6 are in doubt.",
-        _border_by(lambda u, a: ((1 - a) / (u - 1))[a.argmin()]),
-        "The sequence with the smallest lead need not be the last: its u may be large. Take the maximum.",
-        _border_by(tolerance=0.0),
-        "u > 1 lets in sequences of S whose u is above 1 by rounding: take u > 1 + 1e-6.",
-        _border_by(tolerance=0.01),
-        "You left out a sequence with u = 1.005, which is not in S. Only rounding is: take u > 1 + 1e-6.",
-        _border_of_none,
-        "Once every sequence is in S, and none is left to wait for: p_rel solves the tight problem, the "
-        "border is 0. np.max takes initial=0.0.",
-        lambda u, leads, v_norm, p_norm: (
-            np.max((1 - leads[u > 1 + 1e-6]) / (u[u > 1 + 1e-6] - 1)) * v_norm / p_norm
-        ),
-        "Nobody may be left to wait for: where every sequence is in S, or p_rel satisfies even the tight "
-        "constraints, the border is 0. np.max takes initial=0.0.",
-        _border_by(least=-np.inf),
-        "A ratio of lengths is not negative. If p_rel satisfies even the tight constraints, the border is 0.",
-        _border_by(kappa=lambda u, a: np.max(1 - a)),
-        "The softened side is 1 - kappa (u - 1): solve it for kappa, which divides by u - 1.",
-        _border_by(kappa=lambda u, a: np.max((a - 1) / (u - 1))),
-        "The sign is turned: lead >= 1 - kappa (u - 1) says kappa >= (1 - lead) / (u - 1).",
-        lambda *args: abs(_border_by(least=-np.inf)(*args)),
-        "Take no absolute value: where p_rel satisfies even the tight constraints, the quotient is negative "
-        "and the border 0.",
-        _border_by(kappa=lambda u, a: np.maximum(0, (1 - a) / (u - 1)).sum()),
-        "The sequences wait for the same growth, not one after the other: the last one sets the border. Take "
-        "the maximum.",
+        _leads_by(lambda g, mu, lam: np.log(g / lam)),
+        "That is the exponent, signed output plus lead. The outputs differ too: -log mu, up to a constant.",
+        _leads_by(lambda g, mu, lam: np.log(mu / lam)),
+        "The factor g belongs to the force: g exp(-exponent) is in proportion to lambda.",
+        _leads_by(lambda g, mu, lam: np.log(g * mu * lam)),
+        "A larger share of p needs a larger force, so a smaller exponent: lambda stands below.",
+        _leads_by(lambda g, mu, lam: np.log(g / (lam * mu))),
+        "The outputs are -log mu, and they are taken off the exponent: that adds log mu.",
+        _leads_by(lambda g, mu, lam: np.log(mu / (g * lam))),
+        "A larger g makes a stronger force; to keep its share such a comparison needs a larger exponent.",
+        _leads_by(lambda g, mu, lam: np.log(lam / (g * mu))),
+        "The sign is turned: the exponent is log(g / lambda), and the lead what is left of it.",
+        _leads_by(lambda g, mu, lam: np.log(lam / g)),
+        "The sign is turned, and the outputs are missing: they are -log mu.",
+        _leads_by(lambda g, mu, lam: np.log(mu)),
+        "That is minus the signed output. The lead is the exponent less the output.",
+        _leads_by(lambda g, mu, lam: -np.log(mu)),
+        "That is the signed output alone. The lead is the exponent less it.",
+        _leads_by(lambda g, mu, lam: -np.log(lam)),
+        "Only lambda? The exponent has log g too, and the outputs, -log mu, are to be taken off.",
+        _leads_by(lambda g, mu, lam: g * mu / lam),
+        "Forces die like exp(-exponent): exponents and leads are logarithms of these factors.",
+        _leads_by(lambda g, mu, lam: np.log2(g * mu / lam)),
+        "Take the natural logarithm: forces die like exp(-exponent).",
+        _leads_by(shift=lambda c: c),
+        "Right up to a constant: subtract the smallest, c is 0 there.",
+        _leads_by(shift=lambda c: c - c.mean()),
+        "Right up to a constant: subtract the smallest, not the mean.",
+        _leads_by(shift=lambda c: c - c[0]),
+        "The first need not be the smallest: subtract c.min().",
+        _leads_by(shift=lambda c: c - c.max()),
+        "Delta is the smallest lead, so every c is at least 0: subtract the smallest.",
+        _leads_by(shift=lambda c: c.max() - c),
+        "That counts down from the largest lead. c counts up from the smallest.",
+        lambda g, mu, lam: np.maximum(0, np.log(g * mu / lam)),
+        "Do not clip: the constant is free, and moves the smallest to 0.",
+        lambda g, mu, lam: abs(np.log(g * mu / lam)),
+        "The sign counts. The constant is free, and moves the smallest to 0.",
     ),
 )
 
@@ -337,7 +296,7 @@ KEPT = Exercise(
     id="09.4",
     title="Attention that stays soft",
     points=3,
-    minutes=10,
+    minutes=12,
     difficulty=3,
     reference=_kept,
     cases=_kept_cases,
@@ -384,4 +343,4 @@ KEPT = Exercise(
 )
 
 
-EXERCISES = [LIFT, ANGLE, BORDER, KEPT]
+EXERCISES = [LIFT, ANGLE, LEADS, KEPT]

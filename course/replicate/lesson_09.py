@@ -78,35 +78,6 @@ def joint(ratio, steps, *, trials, seed):
     }
 
 
-def soft(ratio, steps, *, trials, seed):
-    """The runs of `joint` where just one sequence keeps more than .01 of attention on a second token: "two".
-
-    There "better", "worse" are the two's signed outputs at v_mm, "kept" is the attention on the better one.
-    "lengths": ||v|| / ||p||; "norms": of v_mm over that of the relaxed solution, for the selected tokens.
-    """
-    tokens = data.random_tokens(n=N, T=T, d=D, trials=trials, seed=seed)
-    model = train_both(tokens, ratio, steps)
-    attention = model.attention(tokens)
-    selected = geometry.selected_tokens(attention)
-    x = tokens.X.gather(-2, selected[..., None, None].expand(trials, N, 1, D)).squeeze(-2)
-    v_mm = svm.solve(svm.label_problem(x, tokens.y), throw=False).value
-    outputs = tokens.y[..., None] * (tokens.X @ v_mm[:, None, :, None]).squeeze(-1)  # (trials, N, T)
-    S = outputs.gather(-1, selected[..., None]).squeeze(-1) < 1 + 1e-4
-    relaxed = svm.solve(svm.token_problem(tokens.keys, selected, S.to(x)), throw=False).value
-    heavy = attention > 0.01
-    pair = heavy & (heavy.sum(-1, keepdim=True) == 2)
-    better = outputs.where(pair, -torch.inf).amax((1, 2))
-    on_better = attention.where(pair & (outputs == better[:, None, None]), 0.0)
-    return {
-        "two": heavy.sum((1, 2)) == N + 1,
-        "better": better.float(),
-        "worse": outputs.where(pair, torch.inf).amin((1, 2)).float(),
-        "kept": on_better.sum((1, 2)).float(),
-        "lengths": (model.head.v.norm(dim=-1) / model.p.norm(dim=-1)).float(),
-        "norms": (v_mm.norm(dim=-1) / relaxed.norm(dim=-1)).float(),
-    }
-
-
 SIZES = {3: (2, 5), 4: (4, 6), 6: (3, 9), 8: (3, 12)}  # T and d of the problems with n sequences
 LOOKS = (300, 3000, 30_000)  # steps
 
@@ -136,11 +107,14 @@ def descend_as_one(tokens, lr=0.1):
 
 
 def pair(n, *, trials, seed):
-    """Random problems, (v, p) trained as one vector: `joint` and `soft` for plain descent, at LOOKS.
+    """Random problems, (v, p) trained as one vector, near plain descent's path: what `joint` asks, at LOOKS.
 
     "slope": of the least lead in S on log ||v||, from the second look to the last. "relaxed": cosines of p to
     the relaxed SVM of the last look's tokens, (trials, looks); "same": these have the largest attention from
-    the second look on. "two", "better", "worse", "kept" as in `soft`.
+    the second look on.
+
+    "two": just one sequence keeps more than .01 of attention on a second token. There "better", "worse" are
+    the two's signed outputs at v_mm, and "kept" is the attention on the better one.
 
     "pushing": how many comparisons in S push p, those with a multiplier in both SVMs. "uneven": their largest
     lead less the smallest, (trials, looks); "off_law": the same after log(g mu / lambda) is taken off.
@@ -178,7 +152,6 @@ def pair(n, *, trials, seed):
     return {
         "slope": ((lead[2] - lead[1]) / (v[2].norm(dim=1) / v[1].norm(dim=1)).log()).float(),
         "relaxed": geometry.cosine(p, relaxed.value.expand_as(p), batch_dims=2).mT.float(),
-        "lead": lead.mT.float(),
         "pushing": push.sum((1, 2)).to(torch.int16),
         "uneven": spread(compared),
         "off_law": spread(compared - law),
@@ -203,16 +176,6 @@ MEASURED = [
         batch=120,
         paired=("ratio", "steps"),
         minutes=5,
-    ),
-    Measured(
-        "09.soft",
-        "The late runs of 09.joint with the fast head: attention that stays on two tokens, and what sets it.",
-        soft,
-        {"ratio": [8.0], "steps": [30_000]},
-        trials=360,
-        batch=120,
-        paired=("ratio", "steps"),
-        minutes=2,
     ),
     Measured(
         "09.pair",

@@ -107,13 +107,13 @@ def unit(g):
     return g / np.maximum(np.linalg.norm(g, axis=-1, keepdims=True), 1e-300)
 
 
-def apart(on_v, on_p, log_v, log_p):
+def separately(on_v, on_p, log_v, log_p):
     """Normalised, each of the two by itself."""
     return unit(on_v), unit(on_p)
 
 
 # %%
-def descend(X, y, speed, steps, lr=0.1, every=1, rule=apart):
+def descend(X, y, speed, steps, lr=0.1, every=1, rule=separately):
     """B runs of descent from zero: X (B, n, 2, d) or (n, 2, d), speed (B,) or a number.
 
     Returns the paths of v and p, (1 + steps / every, B, d) each.
@@ -145,14 +145,10 @@ six = [(lift, speed) for lift in (0.0, 0.5) for speed in speeds]
 X, y = np.stack([toy(lift)[0] for lift, _ in six]), toy(0.0)[1]  # the labels do not depend on the lift
 path_v, path_p = descend(X, y, [speed for _, speed in six], steps=1000)
 kept = attention(path_p[-1], X)[..., 1]  # (6, 3)
-print("lift   speed   angle of v   angle of p   attention on the second tokens")
-for k, (lift, speed) in enumerate(six):
-    of_v, of_p = degrees(path_v[-1, k]), degrees(path_p[-1, k])
-    print(f"{lift:4.1f} {speed:7.2f} {of_v:11.1f} {of_p:12.1f}   {kept[k]}")
-    assert abs(of_v - 90) < 0.6
-    assert lift > 0 or abs(of_p - degrees(np.array([4, 1]))) < 0.3
-assert (kept > 0.999).all()
-assert abs(degrees(path_p[-1, 5])) < 0.01
+print("angles of v:", degrees(path_v[-1]).round(1), "  angles of p:", abs(degrees(path_p[-1])).round(1))
+print(f"attention on the second tokens: at least {kept.min():.4f}")
+assert abs(degrees(path_v[-1]) - 90).max() < 0.6
+assert abs(degrees(path_p[-1, :3]) - degrees(np.array([4, 1]))).max() < 0.3
 
 
 # %% jupyter={"source_hidden": true}
@@ -198,7 +194,7 @@ show(
 # ## 9.2 The head's SVM
 #
 # Suppose that attention settles on one token $\alpha_i$ of each sequence. Then the head sees the points
-# $x_{i\alpha_i}$. Where they are separable, lesson 01 says where $v$ should go.
+# $x_{i\alpha_i}$. If they are separable, lesson 01 says where $v$ should go.
 #
 # > **Label SVM**
 # >
@@ -225,8 +221,8 @@ for lift in (0.0, 0.5):
     assert np.allclose([v_mm, label_svm(x[:2], y[:2])], [0, 1], atol=1e-6)  # also without sequence 3
 
 # %% [markdown]
-# All six heads went to $v_{\mathrm{mm}} = (0, 1)$. Sequences 1 and 2 alone give it. At lift 0 sequence 3 is
-# at the margin too; the lift $\frac12$ takes it out of $\mathcal S$.
+# All six heads went to $v_{\mathrm{mm}} = (0, 1)$, within 0.6 degrees. At lift 0 all three sequences are in
+# $\mathcal S$; the lift $\frac12$ takes sequence 3 out.
 
 # %% [markdown]
 # ### Exercise 09.1: How far to lift
@@ -271,7 +267,7 @@ check("09.1", freeing_lift)
 # |\ell'(u_i)| \approx e^{-u_i}, \quad s_{it} \approx e^{-p \cdot a_{it}} .$$
 #
 # As $v$ grows, sequences outside $\mathcal S$ get the larger signed outputs. So **if the head grows fast
-# enough** their forces should die first, and they stop pushing $p$.
+# enough** their forces should die out first.
 #
 # > **Relaxed Att-SVM** for the choice $\alpha$ and the support sequences $\mathcal S$
 # >
@@ -279,9 +275,8 @@ check("09.1", freeing_lift)
 # > \begin{cases} 1 & i \in \mathcal S \\ 0 & i \notin \mathcal S \end{cases}
 # > \qquad \text{for every } i,\; t \ne \alpha_i .$$
 #
-# Why 0, and not nothing at all? If $p$ turned *away* from $\alpha_i$, sequence $i$ would be left with a worse
-# token. Its force would become the strongest and turn $p$ back, unless that token lies far enough beyond the
-# label margin too (section 9.8).
+# Why 0, and not nothing at all? With a negative lead another token than $\alpha_i$ would get more attention,
+# and $\alpha$ would not be the choice.
 #
 # The Att-SVM of lesson 06, with 1 everywhere, we now call *tight*.
 
@@ -308,14 +303,13 @@ for lift in (0.0, 0.5):
 # exponent is a strong force.**
 #
 # Suppose that $p$ walks straight on, along $\sum \lambda_{it}\, a_{it}$ with $\lambda_{it} \ge 0$ and
-# independent $a_{it}$. Then its steps are in proportion to this sum, so each force is in proportion to its
-# $\lambda_{it}$:
+# independent $a_{it}$. Then each force is in proportion to its $\lambda_{it}$:
 #
 # $$g_{it}\, e^{-E_{it}} = \text{constant} \cdot \lambda_{it} , \qquad\text{that is}\qquad
 # E_{it} = \log\frac{g_{it}}{\lambda_{it}} + \text{constant} .$$
 #
 # The positive $g_{it}$ all grow in proportion to $\|v\|$, so the differences between these logarithms stay
-# bounded. Hence **those that push in the long run have equal exponents, up to known differences**.
+# bounded, while the exponents grow. To first order **those that push have equal exponents**.
 
 # %% [markdown]
 # ### Exercise 09.2: The angle before training
@@ -323,8 +317,8 @@ for lift in (0.0, 0.5):
 # ★★★ · 15 minutes
 #
 # The toy has the lift $b \ge 0$ (`lift`). Far out $v$ has the direction of $v_{\mathrm{mm}} = (0, 1)$, both
-# walk straight on, and $\|v\|/\|p\|$, from here on *the ratio*, is $\omega > 0$ (`ratio`). Predict the angle
-# of $p$ above the first axis, in degrees.
+# walk straight on, and $\|v\|/\|p\|$, from here on *the ratio*, has the value `ratio`, above 0. (Where both
+# walk straight at fixed speed it is $\omega$.) Predict the angle of $p$ above the first axis, in degrees.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -355,45 +349,55 @@ def prompt_angle(lift, ratio):
 check("09.2", prompt_angle)
 
 # %%
-X, y = toy(0.5)
-ratios = np.array([0.125, 0.25, 0.5, 0.9])
-path_v, path_p = descend(X, y, ratios, steps=5000, every=5000, lr=0.2)
-angles = abs(degrees(path_p[-1]))
-exponents = y * (path_v[-1] @ X[:, 1].T) + path_p[-1] @ X[:, 1].T  # signed output plus lead, (4, 3)
-surplus = exponents[:, 2] - exponents[:, 1]
-print("        angle of p             exponent of 3 less that of 2")
-print("ratio    predicted   measured      predicted   measured")
-for k, ratio in enumerate(ratios):
-    predicted = prompt_angle(0.5, ratio)
-    theta = np.radians(predicted)
-    lam = np.linalg.solve(X[1:, 1].T, [np.cos(theta), np.sin(theta)])  # of sequences 2 and 3
-    told = np.log(1.5 * lam[0] / lam[1])  # g is 1.5 times as large for sequence 3
-    print(f"{ratio:5.3f} {predicted:12.2f} {angles[k]:10.2f} {told:14.2f} {surplus[k]:10.2f}")
-    assert abs(angles[k] - predicted) < 0.02, again.format("09.2")
-    assert abs(surplus[k] - told) < 0.005, again.format("09.2")
+lifts, factors = np.array([0.2, 0.5, 0.8]), np.array([0.1, 0.3, 0.6, 0.9, 1.1, 1.5])
+X, y = np.stack([toy(lift)[0] for lift in lifts]), toy(0.0)[1]
+speeds = factors / (2 * lifts[:, None])  # (3, 6), on both sides of the border 1 / (2 lift), see below
+ends = descend(X.repeat(6, axis=0), y, speeds.ravel(), steps=2500, every=2500, lr=0.2)[1][-1]
+ends = abs(degrees(ends)).reshape(3, 6)
+told = [[prompt_angle(lift, one) for one in row] for lift, row in zip(lifts, speeds, strict=True)]
+print(f"18 runs, largest error of the predicted angle: {abs(ends - told).max():.2f} degrees")
+assert np.allclose(ends, told, atol=0.05), again.format("09.2")
+
+# %% jupyter={"source_hidden": true}
+fig, ax = plt.subplots(figsize=(6.5, 3.4))
+for k, (color, marker) in enumerate(zip((BLUE, ORANGE, GREEN), "osD", strict=True)):
+    fine = np.linspace(0.01, 0.75 / lifts[k], 400)  # to the last marker: no curve hides another's end
+    ax.plot(fine, [prompt_angle(lifts[k], one) for one in fine], color=color, linewidth=1.5)
+    label = f"lift {lifts[k]:g}, border {0.5 / lifts[k]:.3g}"
+    ax.plot(speeds[k], ends[k], marker, color=color, label=label, zorder=4)
+ax.set(xlabel=r"speed $\omega$", ylabel="angle of $p$ (degrees)", xlim=(0, 4), ylim=(-0.5, 13))
+ax.legend()
+show(
+    fig,
+    alt="Angle of p against the speed for three lifts. Markers lie on curves that fall from the tight SVM, "
+    "at 10 to 13 degrees, and meet zero at the borders 2.5, 1 and 0.625, where they bend and stay.",
+)
+
+# %% [markdown]
+# **Figure 2.** Where $p$ ends: curves, predicted by exercise 09.2; markers, trained.
 
 # %% [markdown]
 # **In general.** Far out $v \approx u_{\min}\, v_{\mathrm{mm}}$, where $u_{\min}$ is the smallest signed
 # output. So the signed output of sequence $i$ is $u_{\min}\, u_i^*$, with
 # $u_i^* = y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} \ge 1$ (and $= 1$ in $\mathcal S$). Let $\Delta$ be the
-# smallest exponent of all less $u_{\min}$. (If a comparison in $\mathcal S$ pushes, this is the smallest lead
-# in $\mathcal S$.) Divide by $\Delta$:
+# smallest exponent of all less $u_{\min}$; if a comparison in $\mathcal S$ pushes, this is the smallest lead
+# there. Divide by $\Delta$:
 #
 # $$u_{\min}\, u_i^* + p \cdot a_{it} \ge u_{\min} + \Delta \qquad\text{becomes}\qquad
 # \frac{p}{\Delta} \cdot a_{it} \ge 1 - \kappa\, (u_i^* - 1), \quad \kappa = \frac{u_{\min}}{\Delta} .$$
 #
-# Only those with equality push, so $p$ is a non-negative sum of *their* $a_{it}$: KKT (lesson 02) for the
-# shortest $p$. A side below 0 is raised to 0 (section 9.3).
+# Only those with equality push, so $p$ is a non-negative sum of *their* $a_{it}$. This is KKT (lesson 02) for
+# the shortest $p$, with the $\lambda_{it}$ as multipliers. A side below 0 is raised to 0 (section 9.3).
 #
 # > **Softened Att-SVM** for $\kappa \ge 0$
 # >
 # > $$\min_p \|p\| \quad \text{subject to} \quad p \cdot (x_{i\alpha_i} - x_{it}) \ge
 # > \max\big(0,\; 1 - \kappa\, (u_i^* - 1)\big) \qquad \text{for every } i,\; t \ne \alpha_i .$$
 # >
-# > *Conditions of the argument:* attention decides, on one fixed choice $\alpha$; $v$ and $p$ walk straight
-# > on without end, and $\|v\|/\|p\|$ settles. The $a_{it}$ that push are independent, with $g_{it} > 0$ and
-# > $\lambda_{it} > 0$; each sequence of $\mathcal S$ has a positive multiplier in the label SVM. No side 0 is
-# > met with equality (section 9.8).
+# > *Conditions of the argument:* every $s_{i\alpha_i}$ tends to 1, for one fixed choice $\alpha$; $v$ and $p$
+# > walk straight on without end, and $\|v\|/\|p\|$ settles. The $a_{it}$ that push are independent, with
+# > $g_{it} > 0$ and $\lambda_{it} > 0$; each sequence of $\mathcal S$ has a positive multiplier in the label
+# > SVM. No side 0 is met with equality (section 9.8).
 #
 # Call the solution $p(\kappa)$. At $\kappa = 0$ it is tight, for large $\kappa$ relaxed. Which $\kappa$
 # belongs to a run? From $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\, p(\kappa)$,
@@ -414,81 +418,16 @@ def softened_svm(X, u, ratio):
     return p
 
 
-u = output_of_v_mm[0.5]
-solved = np.array([degrees(softened_svm(X, u, ratio)) for ratio in ratios])
-print("softened SVM, degrees:", *(f"{angle:.2f}" for angle in abs(solved)))
+ratios = (0.125, 0.25, 0.5, 0.9)
+solved = np.array([degrees(softened_svm(toy(0.5)[0], output_of_v_mm[0.5], ratio)) for ratio in ratios])
+print("lift 0.5, softened SVM, degrees:", abs(solved).round(2))
 assert np.allclose(solved, [prompt_angle(0.5, ratio) for ratio in ratios], atol=0.01), again.format("09.2")
 
 # %% [markdown]
-# ### Exercise 09.3: How fast is fast enough?
-#
-# ★★☆ · 7 minutes
-#
-# From some ratio $\|v\|/\|p\|$ on, $p(\kappa)$ is the relaxed solution $p_{\mathrm{rel}}$ itself. Return the
-# smallest one, the **border**. You are given the signed outputs $u_i^*$, the smallest lead
-# $p_{\mathrm{rel}} \cdot a_{it}$ of each sequence, and the norms of $v_{\mathrm{mm}}$ and
-# $p_{\mathrm{rel}}$. If $p_{\mathrm{rel}}$ solves the tight problem too, the border is 0.
-#
-# <details><summary>Hint 1</summary>
-#
-# Softened constraints are never weaker than the relaxed ones. What must $p_{\mathrm{rel}}$ satisfy to be
-# $p(\kappa)$?
-# </details>
-#
-# <details><summary>Hint 2</summary>
-#
-# All softened constraints; those of $\mathcal S$ hold anyway (leave them out: rounding). At which $\kappa$?
-# </details>
-
-
-# %%
-@exercise("09.3")
-def border(u, leads, v_norm, p_norm):
-    """Return the smallest ratio with p(kappa) = p_rel, for signed outputs u (n,), leads of p_rel (n,)."""
-    ### BEGIN SOLUTION
-    outside = u > 1 + 1e-6
-    kappa = np.max((1 - leads[outside]) / (u[outside] - 1), initial=0.0)
-    return kappa * v_norm / p_norm
-    ### END SOLUTION
-
-
-# %%
-check("09.3", border)
-
-# %%
-lifts, factors = np.array([0.2, 0.5, 0.8]), np.array([0.1, 0.3, 0.6, 0.9, 1.1, 1.5])
-X = np.stack([toy(lift)[0] for lift in lifts])
-edges = np.array([border(y * x[:, 1, 1], x[:, 1, 0], 1.0, 1.0) for x in X])  # v_mm = (0, 1), p_rel = (1, 0)
-speeds = edges[:, None] * factors  # (3, 6)
-ends = descend(X.repeat(6, axis=0), y, speeds.ravel(), steps=2500, every=2500, lr=0.2)[1][-1]
-ends = abs(degrees(ends)).reshape(3, 6)
-print("lift   border   angle of p, head 10% slower   10% faster")
-for k, lift in enumerate(lifts):
-    print(f"{lift:4.1f} {edges[k]:8.3f} {ends[k, 3]:29.1f} {ends[k, 4]:12.1f}")
-    assert abs(edges[k] - 1 / (2 * lift)) < 1e-5, again.format("09.3")
-    assert ends[k, 4] < 0.01 < 1 < ends[k, 3], again.format("09.3")
-    told = [prompt_angle(lift, one) for one in speeds[k]]
-    assert np.allclose(ends[k], told, atol=0.05), again.format("09.2")
-
-# %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(6.5, 3.4))
-for k, (color, marker) in enumerate(zip((BLUE, ORANGE, GREEN), "osD", strict=True)):
-    fine = np.linspace(0.01, 1.5 * edges[k], 400)  # to the last marker: no curve hides another's end
-    ax.plot(fine, [prompt_angle(lifts[k], one) for one in fine], color=color, linewidth=1.5)
-    label = f"lift {lifts[k]:g}, border {edges[k]:.3g}"
-    ax.plot(speeds[k], ends[k], marker, color=color, label=label, zorder=4)
-ax.set(xlabel=r"speed $\omega$", ylabel="angle of $p$ (degrees)", xlim=(0, 4), ylim=(-0.5, 13))
-ax.legend()
-show(
-    fig,
-    alt="Angle of p against the speed for three lifts. Markers lie on curves that fall from the tight SVM, "
-    "at 10 to 13 degrees, and meet zero at the borders 2.5, 1 and 0.625, where they bend and stay.",
-)
-
-# %% [markdown]
-# **Figure 2.** Where $p$ ends: curves, predicted by exercise 09.2; markers, trained.
-#
-# **Relaxed therefore means: the head grows fast enough.** In the toy the border is $\frac{1}{2b}$.
+# **Relaxed therefore means: the head grows fast enough.** From some ratio on, the *border*, $p(\kappa)$ is
+# the relaxed solution $p_{\mathrm{rel}}$. In the toy $p_{\mathrm{rel}} = (1, 0)$ gives sequence 3 the lead
+# $\frac12$, and its side $1 - \kappa b$ has fallen to that at $\kappa = \frac{1}{2b}$. All norms are 1, so
+# this is the border too: there the curves of Figure 2 meet 0.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -541,8 +480,9 @@ widgets.sliders(
 # > *Tight.* If every sequence is in $\mathcal S$, tight and relaxed are one, and the limit is the same for
 # > $R_v, R \to \infty$ in whatever order.
 #
-# In the toy weight taken off goes to the origin, and is lost: lift 0 is the tight case, lift $\frac12$ the
-# relaxed one. The theorem is about minimisers; our runs are about descent, where both lengths grow together.
+# The toy meets the conditions: weight taken off goes to the origin, which costs label margin in
+# $\mathcal S$, while at lift $\frac12$ sequence 3 may lose a third of its weight, but not all. The theorem is
+# about minimisers, our runs are about descent, where both lengths grow together.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Plain gradient descent
@@ -554,26 +494,57 @@ widgets.sliders(
 # $$\frac{d\Delta}{d\|v\|} \;\propto\; \|v\|\, e^{-\Delta} \qquad\text{so that}\qquad
 # \Delta \approx 2 \log \|v\| + \text{const} .$$
 #
-# So the ratio grows past every border, and $p$ should turn to the relaxed SVM. **How near does it get?**
-# Beyond the border only comparisons in $\mathcal S$ push. Let $\lambda_{it}$ be their multipliers in the
-# relaxed SVM, $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$, and $\mu_i$ those of the label SVM,
-# $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$. Section 9.4 gives
-# $u_i + p \cdot a_{it} = \log(g_{it}/\lambda_{it}) + \text{constant}$. For the head the same argument gives
-# $e^{-u_i} = \text{constant} \cdot \mu_i$, that is, $u_i = -\log \mu_i + \text{constant}$. Subtract:
+# So the ratio grows past every border, and $p$ should turn to the relaxed SVM. **How near does it get?** Then
+# only comparisons in $\mathcal S$ push. Let $\lambda_{it}$ be their multipliers in the relaxed SVM,
+# $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$, and $\mu_i$ those of the label SVM,
+# $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$. Their leads need not be equal:
 #
-# $$p \cdot a_{it} = \Delta + c_{it}, \qquad
-# c_{it} = \log\frac{g_{it}\, \mu_i}{\lambda_{it}} + \text{constant},$$
+# $$p \cdot a_{it} = \Delta + c_{it}, \qquad\text{the smallest } c_{it} \text{ being } 0 .$$
 #
-# with the constant that makes the smallest $c_{it}$ zero. The $c_{it}$ do not grow, and what other
-# comparisons did to $p$ before they died out does not either. So
+# The argument of section 9.4, for $p$ and for $v$, gives the $c_{it}$ from the two SVMs. They do not grow,
+# and what other comparisons did to $p$ before they died out does not either. So
 #
 # $$p = \Delta\, p_{\mathrm{rel}} + \text{a bounded residual},$$
 #
-# and the angle between $p$ and $p_{\mathrm{rel}}$ falls like $1/\Delta$: here as slowly as $1/\log \|v\|$.
+# and the angle between $p$ and $p_{\mathrm{rel}}$ falls like $1/\Delta$: as slowly as $1/\log \|v\|$.
+
+# %% [markdown]
+# ### Exercise 09.3: What the two SVMs leave
 #
+# ★★☆ · 10 minutes
+#
+# You are given, for the comparisons in $\mathcal S$ that push, the factors $g_{it}$ at $v_{\mathrm{mm}}$, the
+# multipliers $\lambda_{it}$, and the $\mu_i$ of their sequences, all positive. Predict the $c_{it}$.
+#
+# <details><summary>Hint 1</summary>
+#
+# Section 9.4 has the exponent $u_i + p \cdot a_{it}$ of those that push, up to a constant. Now let $v$ walk
+# straight on along $v_{\mathrm{mm}}$: what does that say about the $u_i$?
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# The force on $v$ is a sum of $y_i\, x_{i\alpha_i}$, each with the weight $|\ell'(u_i)| \approx e^{-u_i}$.
+# Then subtract: what is left of the exponent is the lead.
+# </details>
+
+
+# %%
+@exercise("09.3")
+def lasting_leads(g, mu, lam):
+    """Return c (m,), its smallest entry 0, for the m comparisons' g, mu and lambda, (m,) each."""
+    ### BEGIN SOLUTION
+    c = np.log(g * mu / lam)  # u = -log mu + constant, taken off log(g / lam) + constant
+    return c - c.min()
+    ### END SOLUTION
+
+
+# %%
+check("09.3", lasting_leads)
+
+# %% [markdown]
 # In the toy with lift $\frac12$ sequences 1 and 2 are mirror images, with equal $c_{it}$. We therefore also
 # train with $(2, -1)$ in place of $(1, -1)$; $v_{\mathrm{mm}} = (0, 1)$ and $\mathcal S$ stay as they were.
-# **Predict** from the two SVMs, by hand: by how much will the two leads differ?
 #
 # Plain steps hardly move on this scale. We add a run that normalises the gradient of the *pair* $(v, p)$ and
 # follows nearly the same path.
@@ -597,40 +568,30 @@ a = X[:, :2, 1]  # the comparisons in S, (2 toys, 2, 2)
 p_rel = np.array([token_svm(x, np.array([1.0, 1, 0])) for x in X])
 lam = np.array([np.linalg.solve(a[k].T, p_rel[k]) for k in (0, 1)])
 mu = np.array([np.linalg.solve((y[:2, None] * a[k]).T, label_svm(X[k, :, 1], y)) for k in (0, 1)])
-c = np.log(mu / lam)  # all g are equal
-c -= c.min(axis=1, keepdims=True)
+c = np.array([lasting_leads(np.ones(2), mu[k], lam[k]) for k in (0, 1)])  # all g are equal
 print("lambda, mu and c with (2, -1):", lam[1], mu[1], c[1])
-assert np.allclose([*lam[1], *mu[1], *c[1]], [4 / 9, 1 / 9, 2 / 3, 1 / 3, 0, np.log(2)], atol=1e-5)
+assert np.allclose(c, [[0, 0], [0, np.log(2)]], atol=1e-5), again.format("09.3")
 
 # %%
 runs = {
     "plain": descend(X, y, 1.0, 10_000, lr=1.0, rule=plainly, every=10),
     "pair": descend(X, y, 1.0, 10_000, lr=0.1, rule=as_a_pair, every=10),
 }
-norm_v = {name: np.linalg.norm(v, axis=-1) for name, (v, _) in runs.items()}  # (1,001, 2 toys)
-leads = {name: np.einsum("kbd,bid->kbi", p, a) for name, (_, p) in runs.items()}
+leads = {name: np.einsum("kbd,bid->kbi", p, a) for name, (_, p) in runs.items()}  # (1,001, 2 toys, 2)
 Delta = {name: lead.min(axis=-1) for name, lead in leads.items()}
 off_ray = {name: abs(degrees(p) - degrees(p_rel)) for name, (_, p) in runs.items()}
-print("             step  ||v||/||p||   Delta   leads differ by   angle to p_rel   foretold by c")
-for k, token in enumerate(("(1, -1)", "(2, -1)")):
-    for name, at in [(name, at) for name in runs for at in (100, 1000)]:
-        size = norm_v[name][at, k] / np.linalg.norm(runs[name][1][at, k])
-        told = abs(degrees(np.linalg.solve(a[k], Delta[name][at, k] + c[k])) - degrees(p_rel[k]))
-        gap = abs(leads[name][at, k, 1] - leads[name][at, k, 0])
-        print(f"{token} {name:5s} {10 * at:6d} {size:10.1f} {Delta[name][at, k]:10.1f}", end="")
-        print(f"{gap:17.2f} {off_ray[name][at, k]:16.2f} {told:14.2f}")
-        if name == "pair" and at == 1000:
-            assert abs(gap - c[k, 1]) < 0.005
-            assert abs(off_ray[name][at, k] - told) < 0.01
-slope = (Delta["pair"][1000] - Delta["pair"][100]) / np.log(norm_v["pair"][1000] / norm_v["pair"][100])
-print("pair, slope of Delta over log ||v||, last nine tenths:", slope.round(1))
-assert (abs(slope - 2) < 0.05).all()
+print("after 10,000 steps    ||v||/||p||   Delta   leads differ by   degrees to p_rel")
+for name, (v, p) in runs.items():
+    size = np.linalg.norm(v[-1], axis=-1) / np.linalg.norm(p[-1], axis=-1)
+    gap = abs(leads[name][-1, :, 1] - leads[name][-1, :, 0])
+    for k, token in enumerate(("(1, -1)", "(2, -1)")):
+        print(f"{name:5s}, token {token} {size[k]:13.1f} {Delta[name][-1, k]:7.1f}", end="")
+        print(f"{gap[k]:18.2f} {off_ray[name][-1, k]:18.2f}")
 residual = np.linalg.solve(a[1], c[1])
-across = p_rel[1, 1] * residual[0] - p_rel[1, 0] * residual[1]
-level = np.degrees(across / (p_rel[1] @ p_rel[1]))  # of angle times Delta
-steps = 10_000 * np.exp((level / 0.5 - Delta["pair"][1000, 1]) / 2)  # to half a degree
-assert abs(level - 23.8) < 0.1
-assert 2e11 < steps < 3e11
+level = np.degrees(abs(np.linalg.det([p_rel[1], residual])) / (p_rel[1] @ p_rel[1]))
+print(f"foretold from c with (2, -1): leads differ by {c[1, 1]:.2f}, degrees times Delta tend to {level:.1f}")
+assert np.allclose(gap, c[:, 1], atol=0.005)  # of the pair
+assert abs((off_ray["pair"] * Delta["pair"])[-1, 1] - level) < 0.5
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.5, 3.4))
@@ -665,11 +626,12 @@ show(
 # %% [markdown]
 # **Figure 3.** Where the curve is level the angle falls like $1/\Delta$. Dashed: foretold from the two SVMs.
 #
-# With $(2, -1)$ the leads differ by $\log 2 \approx 0.69$ in the end, as foretold, and the pair is still 1.74
-# degrees from the relaxed ray at a ratio of 98. **The 0 degrees of the symmetric toy are owed to its
-# symmetry.** Plain descent creeps along the pair's curve. After 10,000 steps its ratio is 2.5, two and a half
-# times the border; yet with $(1, -1)$ it is at 3.7 degrees, where the limit says 0. For plain runs of this
-# length the limit is no prediction yet.
+# With $(2, -1)$ the leads of the pair differ by $\log 2 \approx 0.69$ in the end, as foretold, and $p$ is
+# still 1.74 degrees from the relaxed ray at a ratio of 98. With $(1, -1)$ both $c_{it}$ are 0, and no angle
+# is left.
+#
+# Plain descent creeps along the pair's curve. After 10,000 steps its ratio is past the border, 1, but with
+# $(1, -1)$ it is at 3.7 degrees. For plain runs of this length the limit is no prediction yet.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Problems at random
@@ -680,45 +642,34 @@ show(
 # it we compute $v_{\mathrm{mm}}$, $\mathcal S$, and the three SVMs for $p$, with $\kappa$ from $\omega$
 # alone. (Stored runs, from [`course/replicate/lesson_09.py`](../course/replicate/lesson_09.py).)
 #
-# A run is **decided** if every sequence has at least 0.99 of its attention on one token. We look at decided
+# A run is **decided** if every sequence has at least 0.99 of its attention on one token. We compare decided
 # runs whose tight and relaxed SVM are more than 8 degrees apart.
 
 # %%
-joint = measured("09.joint").load()  # 360 trials at 3 speeds, after 3,000 and 30,000 steps
-late = joint.sel(steps=30_000)
+joint = measured("09.joint").load()  # 360 problems at 3 speeds, after 3,000 and 30,000 steps
+# Stored for each run: soft, it is not decided; apart, the two SVMs are more than 8 degrees apart; the cosine
+# of p to each SVM; best, its tokens have the largest label margin; possible, some p selects those tokens.
 names = ("tight", "relaxed", "softened")
-angle = {name: np.degrees(np.arccos(late[name].clip(max=1))) for name in names}  # of p to each SVM
-decided = ~late.soft
-apart_8 = decided & late.apart
-near = {name: apart_8 & (angle[name] < 1) for name in names}
-neither = apart_8 & ~near["tight"] & ~near["relaxed"]
-groups = {
-    "decided": decided,
-    "decided, SVMs more than 8 degrees apart": apart_8,
-    "of these, p within a degree of the tight one": near["tight"],
-    "of these, p within a degree of the relaxed one": near["relaxed"],
-    "of these, p within a degree of neither": neither,
-    "and of those, within a degree of the softened one": neither & near["softened"],
-    "tokens with the largest label margin": late.best,
-}
-counts = {name: group.sum("trial").values for name, group in groups.items()}
-print("of 360 runs a speed", " " * 30, *(f"omega = {ratio:5.3f}  " for ratio in joint.ratio.values), " all")
-for name, count in counts.items():
-    print(f"{name:49s}", *(f"{some:13d}  " for some in count), f"{count.sum():4d}")
-changed = joint.choice.sel(steps=3000) != joint.choice.sel(steps=30_000)
-beyond = neither & ~near["softened"]
-moved = [int((group & changed).sum()) for group in (beyond, apart_8 & ~beyond)]
-print(f"changed a token after step 3,000: {moved[0]} of the last {int(beyond.sum())}, {moved[1]} of the rest")
-of_v = np.degrees(np.arccos(late.v.clip(max=1))).where(decided)
-medians, most = of_v.median("trial").values, float(of_v.max())
-print("decided, angle of v to the label SVM: medians", medians.round(2), f"degrees, largest {most:.0f}")
+angle = {name: np.degrees(np.arccos(joint[name].clip(max=1))) for name in names}
+compared = ~joint.soft & joint.apart
+print("1,080 runs     decided  compared; of these p is within a degree of the", *names, "SVM")
+found = []
+for steps in joint.steps.values:
+    groups = [~joint.soft, compared, *(compared & (angle[name] < 1) for name in names)]
+    found.append([int(group.sel(steps=steps).sum()) for group in groups])
+    print(f"step {steps:6,d}", *(f"{count:10d}" for count in found[-1]))
+late = joint.sel(steps=30_000)
+print("undecided at the three speeds:", late.soft.sum("trial").values, end="; ")
+print(f"theorem's choice: made by {int(late.best.sum())}, possible in {int(late.possible.sum())}")
+assert found == [[955, 449, 63, 24, 251], [969, 459, 131, 42, 449]]
 
 # %% jupyter={"source_hidden": true}
 shown = {}
 fig, ax = plt.subplots(figsize=(7, 4))
 for k, (name, color) in enumerate(zip(names, (BLUE, ORANGE, BLACK), strict=True)):
     for place, ratio in enumerate(joint.ratio.values):
-        runs = np.sort(angle[name].sel(ratio=ratio).values[apart_8.sel(ratio=ratio).values])
+        of_these = compared.sel(steps=30_000, ratio=ratio).values
+        runs = np.sort(angle[name].sel(steps=30_000, ratio=ratio).values[of_these])
         middle, shown[name, ratio] = place + 0.28 * (k - 1), np.median(runs)
         label = f"to the {name} SVM" if place == 0 else None
         at = middle + 0.1 * np.linspace(-1, 1, len(runs))
@@ -736,61 +687,47 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Decided runs whose SVMs differ: the angle of $p$ to each of the three, a dot a run, sorted;
-# bars are medians.
-
-# %%
-assert all(shown["softened", ratio] < 0.11 for ratio in joint.ratio.values)
-assert [int(count.sum()) for count in counts.values()] == [969, 459, 131, 42, 286, 276, 143]
-assert not ((near["tight"] | near["relaxed"]) & ~near["softened"]).any()
-assert moved == [7, 6]
-assert medians.max() < 0.4
-assert 5 < most < 7
-assert (late.possible.sum("trial") == 304).all()
-
-# %% [markdown]
-# **Of the 286 runs that end near neither the tight nor the relaxed SVM, 276 end within a degree of the
-# softened one.** Seven of the ten that are left had changed a token after step 3,000, and six of the other
-# 449. The angle of $v$ to the label SVM has a median of at most 0.4 degrees at each speed (worst run: 6).
+# **Figure 4.** The 459 compared runs at step 30,000: the angle of $p$ to each of the three, a dot a run,
+# sorted; bars are medians.
 #
-# **The choice is another matter.** The theorem's has the largest label margin of all 256. Some $p$ makes it
-# in 304 of the 360 trials; descent makes it in 45 to 49. **Which tokens win, nothing in this lesson
-# predicts.**
+# **After 30,000 steps 449 of 459 runs are within a degree of the softened SVM**; the tight one and the
+# relaxed one have 131 and 42. After 3,000 steps it was 251 of 449. We do not compare the other 621 runs: 111
+# are undecided (section 9.8), and in 510 the SVMs are too near each other.
+#
+# **The choice is another matter.** The theorem's tokens have the largest label margin of all 256 choices.
+# Some $p$ selects them in 304 of the 360 problems, so 912 of the runs could end there; 143 do. **Which
+# tokens win, this lesson does not predict.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.8 Where it breaks
 #
-# **A right-hand side 0 that is met with equality.** Let the third sequence have the tokens $(-\frac12, 1 +
-# c)$ and $(0, c)$. The other two now pull $p$ to where it prefers the worse token, $(0, c)$, whose signed
-# output at $v_{\mathrm{mm}}$ is $c$.
+# **A side 0 that is met with equality.** Let the third sequence have the tokens $(-\frac12, 1 + q)$ and
+# $(0, q)$. The other two now pull $p$ to where it prefers the worse token, $(0, q)$.
 #
-# Let $s$ be the attention on the better one. Then the signed output of sequence 3 is
-# $u_3 = u_{\min}\,\big(s\,(1 + c) + (1 - s)\, c\big)$. While both its tokens keep weight its lead does not
-# grow, and its force is about $e^{-u_3}$.
-#
-# If the forces balance, $p$ is near the relaxed ray: $\Delta \approx \|p\|/\|p_{\mathrm{rel}}\|$ and
-# $u_{\min} \approx \|v\|/\|v_{\mathrm{mm}}\|$. So the attention that is left follows from the ratio.
+# Let $s$ be the attention on the better one. The signed output of sequence 3 is
+# $u_3 = u_{\min}\,\big(s\,(1 + q) + (1 - s)\, q\big)$. While both its tokens keep weight its lead does not
+# grow, and its force is about $e^{-u_3}$. If the forces balance, $p$ is near the relaxed ray:
+# $\Delta \approx \|p\|/\|p_{\mathrm{rel}}\|$ and $u_{\min} \approx \|v\|/\|v_{\mathrm{mm}}\|$.
 
 # %% [markdown]
 # ### Exercise 09.4: Attention that stays soft
 #
-# ★★★ · 10 minutes
+# ★★★ · 12 minutes
 #
 # A sequence outside $\mathcal S$ has two tokens, with the signed outputs `better` > `worse` at
-# $v_{\mathrm{mm}}$. Predict the attention that it keeps on the better one, from $\|v\|/\|p\|$
-# (`ratio`). If no balance exists, it decides: return 1.0 where the better token wins and 0.0
-# where the worse one does.
+# $v_{\mathrm{mm}}$. Predict the attention that it keeps on the better one, given the ratio $\|v\|/\|p\|$ at
+# the end of the run. If no balance exists, it decides: return 1.0 where the better token wins and 0.0 where
+# the worse one does.
 #
 # <details><summary>Hint 1</summary>
 #
-# Forces balance where their exponents are equal. What is the smallest exponent in $\mathcal S$? And that of a
-# sequence whose two tokens both keep weight?
+# When do two forces balance, and how large is the force of $\mathcal S$?
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Divide both by $u_{\min}$: `ratio` and the two norms give $\Delta/u_{\min}$. An $s$ above 1 says: even all
-# its attention leaves its force the stronger one.
+# Divide by $u_{\min}$: `ratio` and the two norms give $\Delta/u_{\min}$. An $s$ above 1 says: even with all
+# its attention on the better token its force is the stronger one.
 # </details>
 
 
@@ -809,118 +746,80 @@ check("09.4", kept_attention)
 
 
 # %%
-def pulled(c):
-    """The toy with third tokens (0, c) and (-1/2, 1 + c)."""
+def pulled(q):
+    """The toy with third tokens (0, q) and (-1/2, 1 + q)."""
     X = toy(0.0)[0].copy()
-    X[2] = [[0, c], [-0.5, 1 + c]]
+    X[2] = [[0, q], [-0.5, 1 + q]]
     return X
 
 
 y = toy(0.0)[1]
-p_rel = np.linalg.norm(token_svm(pulled(0.5), np.array([1.0, 1, 0])))  # the same for every c
-c, speed = np.array([(0.5, 0.5), (0.5, 2.0), (1.5, 0.62), (1.5, 1.1)]).T
-X = np.stack([pulled(one) for one in c])
-print("                           attention on the better token")
-print("  c   omega  ||v||/||p||   exercise 09.4   measured")
-v, p = (path[-1300:] for path in descend(X, y, speed, steps=13_000, lr=0.01))  # means over the last tenth
-lengths = (np.linalg.norm(v, axis=-1) / np.linalg.norm(p, axis=-1)).mean(axis=0)
-kept = attention(p, X)[..., 2, 1].mean(axis=0)
+p_rel = np.linalg.norm(token_svm(pulled(0.5), np.array([1.0, 1, 0])))  # the same for every q
+heights, speed = np.array([(0.5, 0.5), (0.5, 2.0), (1.5, 0.62), (1.5, 1.1)]).T
+v, p = descend(np.stack([pulled(q) for q in heights]), y, speed, steps=20_000, lr=0.05)
+kept = attention(p, np.stack([pulled(q) for q in heights]))[..., 2, 1]
+print("                                attention on the better token")
+print("  q   omega   steps  ||v||/||p||   exercise 09.4   measured")
 for k in range(4):
-    law = kept_attention(1 + c[k], c[k], lengths[k], 1.0, p_rel)
-    print(f"{c[k]:3.1f} {speed[k]:7.2f} {lengths[k]:9.1f} {law:16.2f} {kept[k]:12.2f}")
-    assert abs(kept[k] - law) < 0.02, again.format("09.4")
+    for end in (2000, 20_000):
+        last = slice(end - end // 10, end)  # means over the last tenth
+        ratio = (np.linalg.norm(v[last, k], axis=-1) / np.linalg.norm(p[last, k], axis=-1)).mean()
+        law, seen = kept_attention(1 + heights[k], heights[k], ratio, 1.0, p_rel), kept[last, k].mean()
+        print(f"{heights[k]:3.1f} {speed[k]:7.2f} {end:7d} {ratio:12.1f} {law:15.2f} {seen:10.2f}")
+        assert abs(seen - law) < 0.03, again.format("09.4")
 
 # %% [markdown]
-# With a slow head there is no balance, and the better token wins. A faster one leaves attention soft. With
-# $c > 1$ the worse token clears the label margin too, and can win.
-#
-# This is one run length. In longer runs $\|v\|/\|p\|$ rises above $\omega$ where attention stays soft, so for
-# section 9.7 we insert the measured ratio. Now its undecided runs with the fast head. A sequence is *soft* if
-# no token has 0.99 of its attention.
-
-# %%
-late_pairs = measured("09.soft").load().sel(steps=30_000, ratio=8)
-fast, off = late.sel(ratio=8), {name: some.sel(ratio=8) for name, some in angle.items()}
-outside = fast.soft & ~fast.soft_in_S
-close = [int((outside & (off[name] < 1)).sum()) for name in ("relaxed", "tight")]
-print(f"undecided: {int(fast.soft.sum())}; all soft sequences outside S: {int(outside.sum())}; of these p is")
-print(f"within 1 degree of the relaxed SVM in {close[0]}, of the tight SVM in {close[1]}")
-one = late_pairs.where(outside & late_pairs.two, drop=True)  # just one sequence keeps two tokens
-law = np.vectorize(kept_attention)
-tries = {"measured ||v|| / ||p||": one.lengths, "omega = 8": 8.0}
-right = {}
-for name, r in tries.items():
-    s = law(one.better, one.worse, r, one.norms, 1.0)
-    right[name] = int((abs(s - one.kept) < 0.04).sum())
-print(f"one sequence keeps two tokens: {one.trial.size}; exercise 09.4 is right within 0.04 with\n   ", right)
-assert [int(fast.soft.sum()), int(outside.sum()), *close] == [101, 91, 76, 0]
-assert (one.lengths > 8).all()
-assert [one.trial.size, *right.values()] == [55, 49, 34], again.format("09.4")
-
-# %% [markdown]
-# In 91 of the 101 undecided runs all soft sequences lie outside $\mathcal S$: **76 end within a degree of the
-# relaxed SVM**, none of the tight one. In 55 just one sequence keeps two tokens. **With the measured
-# $\|v\|/\|p\|$ the exercise is right within 0.04 in 49 of the 55**, with $\omega$ in 34. For the other 46 we
-# have no law.
+# With a slow head there is no balance, and the better token wins. A faster one leaves attention soft; then
+# the ratio leaves $\omega$ and goes on growing, and the attention drifts with it. With $q > 1$ the worse
+# token clears the label margin too, and can win.
 #
 # **Plain descent on random problems.** We train the pair $(v, p)$ as in section 9.6, at four sizes, 240
-# problems each. The ratio grows without end, so a sequence that keeps two tokens should have the attention
+# problems each. The ratio grows without end, so a sequence that keeps two tokens should tend to the attention
 # $(1 - \text{worse})/(\text{better} - \text{worse})$. **Predict:** at step 3,000 $p$ is 8.5 to 12.5 degrees
-# from the relaxed ray (medians at the four sizes). How many are left at step 30,000, where $\Delta$ is about
-# one and a half times as large?
+# from the relaxed ray (medians at the four sizes). How many are left at step 30,000?
 
 # %%
 stored = measured("09.pair").load()
-table = {}
+# Stored for each run: soft and apart as in 9.7; soft_in_S, a sequence in S keeps several tokens; same, no
+# token changed after step 3,000; pushing, how many comparisons push; two, just one sequence keeps two tokens;
+# better, worse, kept, see exercise 09.4; off_law, spread of the leads less c; relaxed, cosine to that SVM.
+law, columns, left_out = np.vectorize(kept_attention), [], np.zeros(4, dtype=int)
 for n in stored.n.values:
-    cell = stored.sel(n=n)
-    outside = cell.soft & ~cell.soft_in_S
-    # tokens unchanged since step 3,000, SVMs more than 8 degrees apart, at least two comparisons push
-    some = cell.sel(trial=~cell.soft_in_S & cell.same & cell.apart & (cell.pushing > 1))
-    away = np.degrees(np.arccos(some.relaxed.clip(max=1))).values
-    told = away[:, 1] * some.lead.values[:, 1] / some.lead.values[:, 2]
-    uneven, off_law = (np.median(spread, axis=0) for spread in (some.uneven, some.off_law))
-    one = cell.sel(trial=outside & cell.two)
-    by_law = law(one.better, one.worse, np.inf, 1.0, 1.0)
-    right = [int((abs(guess - one.kept) < 0.04).sum()) for guess in (by_law, one.kept.mean())]
-    table[int(n)] = {
-        "decided": int((~cell.soft).sum()),
-        "undecided, all soft sequences outside S": int(outside.sum()),
-        "undecided, a soft sequence in S": int(cell.soft_in_S.sum()),
-        "one soft sequence, with two tokens": one.trial.size,
-        "   exercise 09.4 right within 0.04": right[0],
-        "   their mean right within 0.04": right[1],
-        "runs compared with the relaxed ray": some.trial.size,
-        "   spread of leads, step 30,000": f"{uneven[2]:.1f}",
-        "   spread of leads less c, step 3,000": f"{off_law[1]:.1f}",
-        "   spread of leads less c, step 30,000": f"{off_law[2]:.1f}",
-        "   degrees, step 3,000": f"{np.median(away[:, 1]):.1f}",
-        "   degrees, step 30,000, foretold": f"{np.median(told):.1f}",
-        "   degrees, step 30,000, measured": f"{np.median(away[:, 2]):.1f}",
-    }
-    assert abs(some.slope.median() - 2) < 0.05
-    assert off_law[2] < 0.6 * off_law[1]
-    assert off_law[2] < 0.2 * uneven[2]
-    assert -0.5 < np.median(away[:, 2]) - np.median(told) < 1.3
-    assert 5 < np.median(away[:, 2]) < 9
-print(f"{'n, T, d':42s}   3, 2, 5   4, 4, 6   6, 3, 9  8, 3, 12")
-for name in table[3]:
-    print(f"{name:42s}", *(f"{column[name]:>9}" for column in table.values()))
-counted = np.array([list(column.values())[:6] for column in table.values()])
-assert counted[:, :3].tolist() == [[190, 47, 3], [131, 97, 12], [100, 129, 11], [59, 155, 26]]
-assert counted[:, 3:].sum(axis=0).tolist() == [250, 182, 36], again.format("09.4")
+    runs = stored.sel(n=n)
+    one = runs.sel(trial=runs.soft & ~runs.soft_in_S & runs.two)
+    balance = law(one.better, one.worse, np.inf, 1.0, 1.0)
+    right = [int((abs(guess - one.kept) < 0.04).sum()) for guess in (balance, one.kept.mean())]
+    filters = ~runs.soft_in_S & runs.same, runs.apart, runs.pushing > 1
+    passed = np.cumprod(filters, axis=0).astype(bool)  # each and those before it
+    left_out += -np.diff([240, *passed.sum(axis=1), 0])
+    some = runs.sel(trial=passed[-1])
+    off_law = np.median(some.off_law, axis=0)
+    away = np.median(np.degrees(np.arccos(some.relaxed.clip(max=1))), axis=0)
+    columns.append([int(runs.soft.sum()), one.trial.size, *right])
+    columns[-1] += [f"{early:.1f}, {late:.1f}" for _, early, late in (off_law, away)]
+    assert abs(some.slope.median() - 2) < 0.05  # of Delta over log ||v||
+names = (
+    "undecided runs of 240",
+    "one soft sequence, with two tokens",
+    "   of these exercise 09.4 right within 0.04",
+    "   of these their mean right within 0.04",
+    "spread of the leads less c, both steps",
+    "degrees to the relaxed ray, both steps",
+)
+print(f"{'n, T, d':42s}     3, 2, 5     4, 4, 6     6, 3, 9    8, 3, 12")
+for name, row in zip(names, zip(*columns, strict=True), strict=True):
+    print(f"{name:42s}", *(f"{entry:>11}" for entry in row))
+assert [sum(column[k] for column in columns) for k in range(4)] == [480, 250, 182, 36], again.format("09.4")
+assert left_out.tolist() == [73, 358, 10, 519]
 
 # %% [markdown]
-# *The leads* that push differ by 0.7 to 3.7, largest less smallest. Less the $c_{it}$ of section 9.6, at most
-# 0.7 of this is left at step 30,000, and it still shrinks.
+# The last two rows are medians of 519 runs. In 73 others a token changed after step 3,000 or a sequence of
+# $\mathcal S$ is soft, in 358 the two SVMs are within 8 degrees, and in 10 fewer than two comparisons push.
 #
-# *The angle.* The law $1/\Delta$ foretells 5.9 to 7.6 degrees. Measured are 5.4 to 8.7: half a degree less
-# with three sequences, about a degree more at the larger sizes, where the leads have not settled yet.
+# *The leads* come closer to $\Delta + c_{it}$, and about two thirds of the angle are left.
 #
-# *The attention.* Undecided are 50, 109, 140 and 181 of 240 problems with 3, 4, 6 and 8 sequences ($T$ and
-# $d$ change too): at the larger sizes soft attention is the rule. Exercise 09.4 speaks about 250 of these 480
-# runs, and is right in 182. For the rest we have no law: they have more soft sequences, three tokens, or a
-# soft sequence in $\mathcal S$.
+# *The attention.* At the larger sizes ($T$ and $d$ change too) soft attention is the rule. Of 480 undecided
+# runs exercise 09.4 speaks about 250: it is right in 182, their mean in 36. For the others we have no law.
 
 # %% [markdown]
 # ## Questions
@@ -940,16 +839,20 @@ progress("09")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - If the ratio $\|v\|/\|p\|$ is steady and attention decides, $v$ goes to the **label SVM** of the selected
-#   tokens and $p$ to an **Att-SVM** with sides 1 for support sequences, at most 1 for the others. Which
-#   tokens are selected, we do not predict.
-# - How far below 1 depends on the ratio: tight at 0, softened in between, and *relaxed* from a **border** on.
-# - In plain descent the ratio grows without end, and $p = \Delta\, p_{\mathrm{rel}}$ plus a bounded residual,
-#   with $\Delta \approx 2 \log \|v\| + \text{const}$. So the angle to the relaxed SVM falls only like
-#   $1/\Delta$. After 30,000 steps of the pair its medians on our random problems are 5 to 9 degrees, and
-#   attention is still soft in 50, 109, 140 and 181 of 240 problems with 3, 4, 6 and 8 sequences.
+# If $\|v\|/\|p\|$ settles and attention decides, $v$ goes to the **label SVM** of the selected tokens and
+# $p$ to an **Att-SVM** with sides 1 for support sequences, at most 1 for the others: tight at ratio 0,
+# softened in between, *relaxed* from a **border** on. Which tokens are selected, we do not predict. This and
+# the residual rest on a short argument and on measurements, not on a theorem.
 #
-# The softened SVM and the residual rest on a short argument and on measurements, not on a theorem.
+# | claim | prediction | measured |
+# |:---|:---|:---|
+# | toy, fixed speed: angle of $p$ | exercise 09.2 | 18 of 18 runs within 0.05 degrees |
+# | random problems, fixed speed | softened SVM | 449 of 459 runs within 1 degree |
+# | toy, the pair: difference of the leads | $\log 2$ | within 0.005 at step 10,000 |
+# | random problems, soft attention | exercise 09.4 | 182 of 250 runs within 0.04 |
+#
+# In plain descent on the toy the ratio grows past the border, and the angle to the relaxed SVM falls only
+# like $1/\log \|v\|$. In our random problems its medians are 5 to 9 degrees after 30,000 steps of the pair.
 #
 # ## Further reading
 #

@@ -7,7 +7,7 @@ import torch
 from course import exercises
 from mini_attn import data, models, optim, svm, train
 
-freeing_lift, _, border, _ = (spec.reference for spec in exercises.exercises("09"))
+freeing_lift, _, lasting_leads, _ = (spec.reference for spec in exercises.exercises("09"))
 
 
 @pytest.mark.parametrize("size", [1.0, 30.0])
@@ -80,7 +80,7 @@ def test_up_to_its_lift_a_sequence_holds_the_head(seed):
 def test_from_the_border_on_the_softened_solution_is_the_relaxed_one(lift, lesson):
     X, _ = lesson["toy"](lift)
     u = np.array([1, 1, 1 + lift])
-    ratio = border(u, X[:, 1] @ [1, 0], 1.0, 1.0)
+    ratio = 1 / (2 * lift)
     beyond, before = (lesson["softened_svm"](X, u, factor * ratio) for factor in (1.001, 0.99))
     np.testing.assert_allclose(beyond, [1, 0], atol=1e-6)
     assert before[1] > 1e-4
@@ -105,8 +105,26 @@ def test_the_leads_keep_the_difference_that_the_two_svms_foretell(second, lesson
     a = X[:2, 1]
     lam = np.linalg.solve(a.T, lesson["token_svm"](X, np.array([1.0, 1, 0])))
     mu = np.linalg.solve((y[:2, None] * a).T, lesson["label_svm"](X[:, 1], y))
-    told = np.diff(np.log(mu / lam)).item()
+    told = np.diff(lasting_leads(np.ones(2), mu, lam)).item()
     _, p = lesson["descend"](X, y, 1.0, 3000, rule=lesson["as_a_pair"], every=3000)
     leads = a @ p[-1, 0]
     assert abs(told) > 0.1
     assert leads[1] - leads[0] == pytest.approx(told, abs=0.01)
+
+
+@pytest.mark.parametrize(("lift", "rates"), [(0.0, (1 / 2, 1 / 2, 2 / 3)), (0.5, (1 / 2, 1 / 2, 0))])
+def test_the_toy_meets_the_theorems_conditions(lift, rates, lesson):
+    """The label margin that a little weight costs, over the weight; sequence 3 outside S needs two thirds."""
+    X, y = lesson["toy"](lift)
+
+    def margin(*kept):
+        return 1 / np.linalg.norm(lesson["label_svm"](X[:, 1] * np.array(kept)[:, None], y))
+
+    for i, rate in enumerate(rates):
+        for weight in (0.01, 0.001):
+            kept = np.ones(3)
+            kept[i] -= weight
+            assert (1 - margin(*kept)) / weight == pytest.approx(rate, abs=0.02)
+    if lift:
+        assert margin(1, 1, 0.668) == pytest.approx(1, abs=1e-5)
+        assert margin(1, 1, 0.6) < 0.99

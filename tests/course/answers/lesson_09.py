@@ -1,7 +1,6 @@
 """Answers to lesson 09's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
 import numpy as np
-import torch
 
 
 def lift_by_halving(x, e, y, v_rest, least=1.0):
@@ -24,46 +23,13 @@ def lift_by_halving(x, e, y, v_rest, least=1.0):
     return high
 
 
-def sides_by_where(u, kappa):
-    side = 1 + kappa - kappa * u
-    return torch.tensor(np.where(side > 0, side, 0.0))
-
-
-def border_by_bisection(u, leads, v_norm, p_norm):
-    """The smallest kappa at which p_rel satisfies 09.2's constraints, sides clipped at 0, by halving."""
-    outside = u > 1 + 1e-6
-
-    def holds(kappa):
-        return bool((leads[outside] >= sides_by_where(u[outside], kappa).numpy()).all())
-
-    if holds(0):
-        return 0.0
-    low, high = 0.0, 1.0
-    while not holds(high):
-        assert high < 1e12, "no ratio frees every sequence"
-        high *= 2
-    for _ in range(80):
-        kappa = (low + high) / 2
-        low, high = (low, kappa) if holds(kappa) else (kappa, high)
-    return high * v_norm / p_norm
-
-
-def border_in_a_loop(u, leads, v_norm, p_norm, tolerance=1e-5):
-    """The smallest ratio of a fine enough search: bisection on "all softened constraints hold"."""
-    outside = [(output, lead) for output, lead in zip(u, leads, strict=True) if output > 1 + tolerance]
-    low, high = 0.0, 1e3
-    for _ in range(80):
-        kappa = (low + high) / 2
-        holds = all(lead >= 1 - kappa * (output - 1) for output, lead in outside)
-        low, high = (low, kappa) if holds else (kappa, high)
-    return high * v_norm / p_norm
-
-
-def outside_first_or_last(u, leads, place):
-    """Kappa from the sequence outside S that comes first (0), or last (-1)."""
-    outside = u > 1 + 1e-6
-    quotients = (1 - leads[outside]) / (u[outside] - 1)
-    return max(0, quotients[place]) if outside.any() else 0.0
+def leads_one_by_one(g, mu, lam):
+    """Exponents less signed outputs, in a loop, over the smallest of them."""
+    leads = []
+    for factor, share_of_v, share_of_p in zip(g, mu, lam, strict=True):
+        exponent, output = -np.log(share_of_p / factor), -np.log(share_of_v)
+        leads.append(exponent - output)
+    return [lead - min(leads) for lead in leads]
 
 
 def angle_of_the_largest_exponent(lift, ratio, tokens=None, outputs=None):
@@ -116,21 +82,19 @@ ANSWERS = {
         ],
     },
     "09.3": {
-        "also_right": border_by_bisection,
+        "also_right": leads_one_by_one,
         "wrong": [
-            lambda u, leads, v_norm, p_norm: v_norm / p_norm,
-            lambda u, leads, v_norm, p_norm: max(0, max(1 - leads)) * v_norm / p_norm,
-            lambda u, leads, v_norm, p_norm: 2 * border_in_a_loop(u, leads, v_norm, p_norm),
-            lambda u, leads, v_norm, p_norm: (
-                max(0, np.nanmax((1 - leads) / np.where(u > 1, u - 1, np.nan))) * v_norm / p_norm
-            ),
-            lambda *args: border_in_a_loop(*args, tolerance=0.01),
-            lambda *args: border_in_a_loop(*args, tolerance=0.1),
-            lambda u, leads, v_norm, p_norm: (
-                max(0, ((1 - leads[u > 1.001]) / (u[u > 1.001] - 1)).max()) * v_norm / p_norm
-            ),
-            lambda u, leads, v_norm, p_norm: outside_first_or_last(u, leads, 0) * v_norm / p_norm,
-            lambda u, leads, v_norm, p_norm: outside_first_or_last(u, leads, -1) * v_norm / p_norm,
+            lambda g, mu, lam: np.zeros_like(g),
+            lambda g, mu, lam: np.array(leads_one_by_one(g, lam, mu)),
+            lambda g, mu, lam: np.array(leads_one_by_one(1 / g, mu, lam)),
+            lambda g, mu, lam: np.array(leads_one_by_one(g**2, mu, lam)),
+            lambda g, mu, lam: np.array(leads_one_by_one(g, mu**2, lam)),
+            lambda g, mu, lam: np.array(leads_one_by_one(g, mu, lam))[::-1],
+            lambda g, mu, lam: np.sort(leads_one_by_one(g, mu, lam)),
+            lambda g, mu, lam: np.array(leads_one_by_one(g, mu / mu.sum(), lam)) + 1,
+            lambda g, mu, lam: np.array(leads_one_by_one(g, mu, lam)) / 2,
+            lambda g, mu, lam: np.round(leads_one_by_one(g, mu, lam)),
+            lambda g, mu, lam: g * mu / lam - (g * mu / lam).min(),
         ],
     },
     "09.4": {
