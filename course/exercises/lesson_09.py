@@ -253,8 +253,6 @@ LEADS = Exercise(
         "The first need not be the smallest: subtract c.min().",
         _leads_by(shift=lambda c: c - c.max()),
         "Delta is the smallest lead, so every c is at least 0: subtract the smallest.",
-        _leads_by(shift=lambda c: c.max() - c),
-        "That counts down from the largest lead. c counts up from the smallest.",
         lambda g, mu, lam: np.maximum(0, np.log(g * mu / lam)),
         "Do not clip: the constant is free, and moves the smallest to 0.",
         lambda g, mu, lam: abs(np.log(g * mu / lam)),
