@@ -296,22 +296,33 @@ TIE = Exercise(
 
 # --------------------------------------------------------------------------- 16.4 does it come back?
 def _critical(sizes, R, V):
-    return float(np.log(V / 2) + (_levels(sizes)[0] - 1) * R)
+    beta = _levels(sizes)[0]
+    return float(np.log(V / 2) + (beta - 1) * R + np.log(beta - 1))
 
 
-def _critical_by(beta=lambda sizes: _levels(sizes)[0], ratio=lambda V: V / 2, late=1):
-    return lambda sizes, R, V: float(np.log(ratio(V)) + (beta(sizes) - late) * R)
+def _log(x):
+    """The log; of what is not positive, a large negative number."""
+    return np.log(max(x, 1e-12))
+
+
+def _critical_by(
+    beta=lambda sizes: _levels(sizes)[0], ratio=lambda V: V / 2, late=1, speed=lambda beta: _log(beta - 1)
+):
+    return lambda sizes, R, V: float(
+        np.log(ratio(V)) + (beta(np.asarray(sizes)) - late) * R + speed(beta(np.asarray(sizes)))
+    )
 
 
 def _critical_cases(rng):
     cases = [
         ([1, 1, 1, 1], 25.0, 8),
-        ([2, 7], 6.0, 40),  # beta below 1
         ([1, 2, 3], 30.0, 20),
+        ([2, 1, 3], 40.0, 30),  # beta little above 1
     ]
     while len(cases) < 7:
         sizes = rng.integers(1, 6, size=rng.integers(3, 6)).tolist()
-        if _levels(sizes)[0] > 1.05 and abs(_levels(sizes)[0] - (len(sizes) - 1) / 2) > 0.02:
+        beta = _levels(sizes)[0]
+        if beta > 1.05 and min(abs(beta - (len(sizes) - 1) / 2), abs(beta - 2)) > 0.02:
             cases.append((sizes, float(rng.uniform(10, 60)), int(rng.integers(10, 50))))
     return [(np.array(sizes), R, V) for sizes, R, V in cases]
 
@@ -325,18 +336,28 @@ CRITICAL = Exercise(
     reference=_critical,
     cases=_critical_cases,
     misconceptions=known(
-        lambda sizes, R, V: float(np.log(V / 2) + max(_levels(sizes)[0] - 1, 0.0) * R),
-        "The formula is the same where beta is below 1.",
+        _critical_by(speed=lambda beta: 0.0),
+        "There the pulls P and Q are alike. Compare the speeds: of the lead, beta P - Q, and of R, P.",
+        _critical_by(speed=np.log),
+        "There the lead stands still, beta P = Q. It has to grow just as fast as R: beta P - Q = P.",
+        _critical_by(speed=lambda beta: np.log(beta + 1)),
+        "Q makes the lead smaller: it grows at the speed beta P - Q, and R at the speed P.",
+        _critical_by(speed=lambda beta: -_log(beta - 1)),
+        "The sign of log(beta - 1): (beta - 1) P = Q, and P falls with c, so beta - 1 goes with V / 2.",
+        _critical_by(speed=lambda beta: beta - 1),
+        "Take the log of both sides of (beta - 1) P = Q: that of beta - 1 is added, too.",
         _critical_by(late=0),
         "The sequence with the tight row has a small attention, too, e^-R: it pulls less as R grows.",
         _critical_by(ratio=lambda V: V),
         "In the wrong sequence the values are about c and -c: they differ by 2c.",
+        _critical_by(ratio=lambda V: V / 4),
+        "The wrong sequence lifts its optimal token at the speed Q; take the loser as held by the others.",
         _critical_by(ratio=lambda V: 2 * V),
         "The 2 of 2c makes the wrong sequence pull harder: so less confidence is enough.",
         _critical_by(ratio=lambda V: 2 / V),
-        "The sign of the log: e^c has to make up for V / 2. Solve 2c e^(-beta R) = c V e^-c e^-R for c.",
+        "The sign of the log of V / 2: solve 2c e^(-beta R) = (beta - 1) c V e^-c e^-R for c.",
         _critical_by(ratio=lambda V: 1 / V),
-        "The sign of the log, and the 2: solve 2c e^(-beta R) = c V e^-c e^-R for c.",
+        "The sign of the log, and the 2: solve 2c e^(-beta R) = (beta - 1) c V e^-c e^-R for c.",
         _critical_by(ratio=lambda V: V - 1),
         "The loser has a value, too: they differ by 2c in the wrong sequence, by c V e^-c in the other.",
         _critical_by(ratio=lambda V: (V - 1) / 2),
@@ -347,7 +368,7 @@ CRITICAL = Exercise(
         "The right answer lacks (V - 1) e^-c: the size of the vocabulary counts.",
         _critical_by(ratio=lambda V: V**2 / 2),
         "V enters once: through the values in the right sequence.",
-        lambda sizes, R, V: float(np.log(V / 2) - (_levels(sizes)[0] - 1) * R),
+        lambda sizes, R, V: float(np.log(V / 2) - _critical(sizes, R, 2)),
         "The sign: the farther behind, the less the wrong sequence pulls, and the more confidence it needs.",
         _critical_by(beta=lambda sizes: _levels(sizes)[0] - _levels(sizes)[-1]),
         "A token that no row holds is not on the lowest level. Where are squares least?",
@@ -355,7 +376,7 @@ CRITICAL = Exercise(
         "The optimal token is not one level below the lowest: no row holds it.",
         _critical_by(beta=lambda sizes: (len(sizes) - 1) / 2),
         "Large levels weigh more: the heights are those of exercise 16.1.",
-        _critical_by(beta=lambda sizes: _levels(np.asarray(sizes)[::-1])[0]),
+        _critical_by(beta=lambda sizes: _levels(sizes[::-1])[0]),
         "sizes[0] is the size of the highest level, on which the loser stands.",
         _critical_by(beta=lambda sizes: _levels(np.append(sizes, 1))[0]),
         "The optimal token stands in no row of the others: it is no level below them.",
@@ -363,16 +384,22 @@ CRITICAL = Exercise(
         "R multiplies W', whose tight rows lead by 1, not a W' of length 1.",
         _critical_by(beta=lambda sizes: 2 * _levels(sizes)[0]),
         "The optimal token's attention enters the pull once: e^(-beta R).",
-        lambda sizes, R, V: float(np.log(V / 2) + _levels(sizes)[0] - 1),
+        lambda sizes, R, V: _critical(sizes, 1.0, V),
         "R is missing: the lead is R times that under W'.",
         lambda sizes, R, V: float((_levels(sizes)[0] - 1) * R * V / 2),
-        "Take the log of both sides: that of V / 2 is added.",
+        "Take the log of both sides: those of V / 2 and beta - 1 are added.",
         lambda sizes, R, V: float(np.exp(min(_critical(sizes, R, V), 700.0))),
         "That is e^c. Return c.",
-        lambda sizes, R, V: float(np.log2(V / 2) + (_levels(sizes)[0] - 1) * R),
+        lambda sizes, R, V: float(
+            _critical(sizes, R, V) + (1 / np.log(2) - 1) * np.log(V / 2 * (_levels(sizes)[0] - 1))
+        ),
         "The log is the natural one.",
     ),
-    withheld=("mini_attn.svm.order.order_problem", "course.replicate.lesson_16.behind"),
+    withheld=(
+        "mini_attn.svm.order.order_problem",
+        "course.replicate.lesson_16.behind",
+        "course.replicate.lesson_16.late_draws",
+    ),
 )
 
 

@@ -145,13 +145,19 @@ def late_sentence(sizes, V=20, n=49):
     return vocabulary.NextTokens(torch.eye(V, dtype=torch.float64), follow, drawn, follow[drawn[:, 0]])
 
 
-def second_loser():
-    """a > b > e > q, d > f and d > g under q; the last sentence holds a, q, a new token, and d or not."""
-    after, best = (torch.arange(8) + 1) % 8, torch.tensor([0, 1, 2, 4, 7])  # a b e q d f g new: 0, 1, ..., 7
-    chain = [[0, 1, 3, 3], [1, 2, 3, 3], [2, 3, 3, 3], [4, 5, 6, 3]]
-    units = torch.eye(8, dtype=torch.float64)
-    both = (torch.tensor([*chain, last]) for last in ([0, 4, 7, 3], [0, 3, 7, 3]))
-    return stack([vocabulary.NextTokens(units, after, some, after[best]) for some in both])
+def late_draws(seeds, each, V=20):
+    """Sizes of 3 or 4 levels of 1 to 4 tokens, the first above 1; R; and confidences within 5 of the border."""
+    drawn = []
+    for seed in range(seeds):
+        draw = np.random.default_rng(seed)
+        while len(drawn) < (seed + 1) * each:
+            sizes, R = draw.integers(1, 5, size=draw.integers(3, 5)), draw.uniform(10, 80)
+            beta = (sizes * np.arange(len(sizes))).sum() / sizes.sum()
+            c = (beta - 1) * R + np.log(max(beta - 1, 1e-9) * V / 2) + draw.uniform(-5, 5)
+            if beta > 1 and c > 6:  # e^c far above V
+                drawn.append((sizes, R, c))
+    sizes, R, c = zip(*drawn, strict=True)
+    return list(sizes), np.array(R), np.array(c)
 
 
 def off(data, model):

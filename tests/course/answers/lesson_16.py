@@ -36,8 +36,8 @@ def tie_by_rounds(which, copies, queries, new, lacks=lambda k, r: r / k, rounds=
     return [vote / sum(votes) for vote in votes]
 
 
-def critical_by_rounds(sizes, R, V, wrong=2.0, right=None):
-    """Heights of least norm, of the loser and of a new token, which no row holds; then the pulls, in logs."""
+def critical_by_rounds(sizes, R, V, wrong=2.0, right=None, own=1.0):
+    """Heights of least norm, of the loser and of a new token, which no row holds; then the speeds, in logs."""
     starts = np.cumsum(np.append(0, sizes))
     tokens = np.eye(starts[-1] + 1)
     rows = [
@@ -47,11 +47,11 @@ def critical_by_rounds(sizes, R, V, wrong=2.0, right=None):
         for b in range(starts[k + 1], starts[k + 2])
     ]
     h = np.linalg.lstsq(np.array(rows), np.ones(len(rows)), rcond=None)[0]
-    low, high = -1e3, 1e4
+    gap, low, high = h[0] - h[-1], -1e3, 1e4
     for _ in range(80):
         c = (low + high) / 2
-        behind = math.log(wrong) - (h[0] - h[-1]) * R - math.log(right or V) + c + R
-        low, high = (c, high) if behind < 0 else (low, c)
+        P, Q = math.log(right or V) - c - R, math.log(wrong) - gap * R
+        low, high = (c, high) if P + math.log(max(gap - own, 1e-12)) > Q else (low, c)
     return torch.tensor(c)
 
 
@@ -142,6 +142,9 @@ ANSWERS = {
             lambda sizes, R, V: critical_by_rounds(sizes[::-1], R, V),
             lambda sizes, R, V: math.exp(min(float(critical_by_rounds(sizes, R, V)), 700.0)),
             lambda sizes, R, V: math.log(V / 2) + (len(sizes) - 2) * R,
+            lambda sizes, R, V: critical_by_rounds(sizes, R, V, own=0.0),
+            lambda sizes, R, V: critical_by_rounds(sizes, R, V, own=-1.0),
+            lambda sizes, R, V: critical_by_rounds(sizes, R, V, wrong=4.0),
         ],
     },
     "16.5": {
