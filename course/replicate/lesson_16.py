@@ -146,7 +146,7 @@ def late_sentence(sizes, V=20, n=49):
 
 
 def late_draws(seeds, each, V=20):
-    """Sizes of 3 or 4 levels of 1 to 4 tokens, the first above 1; R; and confidences within 5 of the border."""
+    """Sizes of 3 or 4 levels of 1 to 4 tokens, the first above 1; R; confidences within 5 of the border."""
     drawn = []
     for seed in range(seeds):
         draw = np.random.default_rng(seed)

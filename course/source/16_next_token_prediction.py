@@ -8,9 +8,8 @@
 # sentences that it never saw?**
 #
 # Each heads for an SVM of its own. The first says what follows what. The second orders the tokens under
-# each query, by heights that the data alone fix. We train on 40 sentences of five tokens from a vocabulary
-# of 20. Then the two SVMs predict what the model says of 80 in 100 new sentences of 2, 3, 5 or 8 tokens,
-# right or wrong.
+# each query, by heights that the data alone fix. After training on 40 sentences the two SVMs predict what
+# the model says of 80 in 100 new ones of 2, 3, 5 or 8 tokens, right or wrong.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -42,7 +41,6 @@ from course.replicate.lesson_16 import (
     KINDS,
     behind,
     chains,
-    confidence,
     constant_steps,
     dual_variables,
     few_tokens,
@@ -252,7 +250,7 @@ assert seen["Gaussian"][0] < 0.96 < 0.998 < seen["Gaussian"][2]
 #
 # Now $W_{\mathrm{ov}}$ stands still and $W_{\mathrm{kq}}$ moves. With $\pi_i = \mathrm{softmax}(o_i)$, a
 # token's **value** is $g_{it} = (e_{y_i} - \pi_i)^\top W_{\mathrm{ov}} x_{it}$, the slope of $\log \pi_{i
-# y_i}$ in its attention. The gradient is lesson 05's, with these values.
+# y_i}$ in its attention.
 #
 # With unit vectors stage one gives $W_{\mathrm{ov}} = c\, \hat W_{\mathrm{ov}}$. Then the value is
 # $c\,(1 - \pi_{i y_i})$ for an optimal token, and $-c\,\pi_{iu}$ for one followed by another token $u$. So
@@ -294,8 +292,8 @@ for name, sequences, sizes in (("unit vectors", data, ()), ("Gaussian", wide, (0
         assert wrong.sum() > 5 if c in (0.1, 0.5, 2.0) else not wrong.any()
 
 # %% [markdown]
-# It is the data's relations. The direction of $W_{\mathrm{ov}}$ is not enough: with little **confidence** 8 to
-# 11 of the 20 data sets keep a wrong sequence, with $c = 8$ none.
+# It is the data's relations. The direction of $W_{\mathrm{ov}}$ is not enough: with little **confidence** 8
+# to 11 of the 20 data sets keep a wrong sequence, with $c = 8$ none.
 
 # %% jupyter={"source_hidden": true}
 sizes, at = (0.5, 2.0, 8.0), (0, 1, 3, 10, 30, 100, 300)
@@ -380,16 +378,16 @@ widgets.sliders(
 #
 # $$\log(L - L_\infty) \approx -\frac{\eta}{\lVert \hat W\rVert}\, j + \text{constant}.$$
 #
-# Huang, Liang and Yang prove such a linear rate. We add the slope.
+# Huang, Liang and Yang show such a linear rate. We add the slope.
 
 # %% [markdown]
 # ### Exercise 16.2: The slope of a chain
 #
 # ★★☆ · 6 minutes
 #
-# With unit vectors, let the relations under query $q$ be a **chain** of $m_q$ tokens,
-# $a_1 > a_2 > \dots > a_{m_q}$, each one above the next. Predict the slope of $\log(L - L_\infty)$ per step of length $\eta$. `lengths` holds all $m_q$, at least one of them 2 or more; a
-# chain of length 1 asks for nothing.
+# With unit vectors, let the relations under query $q$ be a **chain** of $m_q$ tokens, $a_1 > a_2 > \dots >
+# a_{m_q}$, each one above the next. Predict the slope of $\log(L - L_\infty)$ per step of length $\eta$.
+# `lengths` holds all $m_q$, at least one of them 2 or more; a chain of length 1 asks for nothing.
 #
 # <details><summary>Hint</summary>
 #
@@ -418,15 +416,15 @@ check("16.2", slope)
 # $$\delta \quad\text{into}\quad \delta - \frac{\eta}{\lVert\hat W\rVert}\, M\delta, \qquad
 # M\delta = \sum_{r\text{ tight}} \lambda_r\,(r\cdot\delta)\, r.$$
 #
-# Let $\Lambda$ be the largest eigenvalue of $M$. ($\hat W$ itself has 1, which is less in all data below.) No part
+# Let $\Lambda$ be the largest eigenvalue of $M$; in all data below it is above $\hat W$'s own, 1. No part
 # of $\delta$ grows while $\eta$ is below $\eta^* = 2\,\lVert\hat W\rVert/\Lambda$. Beyond this **step
 # threshold** $W$ bounces between the rows, and part of each step is lost.
 #
 # In a chain of $m$ tokens the row $a_k > a_{k+1}$ has $\lambda_k = k(m - k)/2$. $M$ takes $\delta_k = k^p$ to
 # $\frac{p(p+1)}2 k^p$ and lower powers, up to $p = m - 1$. So $\Lambda = m(m - 1)/2$ for the longest chain.
 #
-# **Predict:** which has the steeper slope, a chain of 9 or chains of 3, 4 and 4? Which needs shorter steps? We
-# run four sets of chains, and six of the 20 data sets, at six step lengths.
+# **Predict:** which has the steeper slope, a chain of 9 or chains of 3, 4 and 4? Which needs shorter steps?
+# We run four sets of chains, and six of the 20 data sets, at six step lengths.
 
 # %%
 links, times = [[9], [5, 5], [3, 4, 4], [6, 2, 3]], np.array([0.5, 0.8, 0.95, 1.05, 1.2, 1.5])
@@ -473,13 +471,13 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Left: three runs, lines through their last points. Right: all 60. Below the threshold the slope is the predicted one, to 1%;
-# beyond, less.
+# **Figure 2.** Left: three runs, lines through their last points. Right: all 60. Below the threshold the
+# slope is the predicted one, to 1%; beyond, less.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.6 Sentences it never saw
 #
-# Huang, Liang and Yang prove non-trivial prediction on shifted data. We add the undecided sentences.
+# Huang, Liang and Yang show prediction on shifted data. We add the undecided sentences.
 #
 # Heights apply to any sequence with that query, of any tokens and length. The data **decide** a new
 # sequence if one of its tokens is above each other one, by a relation or by what relations imply
@@ -579,7 +577,7 @@ assert abs(counts[:4, 0].sum() / 16000 - 0.8) < 0.01
 # ## 16.7 Where it breaks
 #
 # With little confidence sequences stayed wrong. With unit vectors, too: from 0, with `seed=11` in place of 3
-# and $c = .05$, one of the 800 stays wrong. When is that so?
+# and $c = .05$, one of the 800 stays wrong. Which do?
 #
 # We plant the start. Let $W'$ be the SVM of all sequences but one, $W = R\,W'$ and
 # $W_{\mathrm{ov}} = c\,\hat W_{\mathrm{ov}}$. In the one sequence a loser has nearly all attention: under
@@ -597,10 +595,10 @@ assert abs(counts[:4, 0].sum() / 16000 - 0.8) < 0.01
 # wrong one pull by $Q$, and one with a tight row and one copy of each token by $P$. Take it that $R$ grows at
 # the speed $P$, and that the wrong sequence lifts its optimal token at the speed $Q$.
 #
-# Return the **critical confidence**, at which the loser's lead in the wrong sequence grows as fast as $R$, for
-# $\beta > 1$. With $e^c$ far above $V$ keep leading terms only, and take the larger attention as 1.
+# Return the **critical confidence**, at which the loser's lead grows as fast as $R$, for $\beta > 1$. With
+# $e^c$ far above $V$ keep leading terms only, and take the larger attention as 1.
 #
-# Guess first: which can lose such a sequence, a token above ten others on one level, or the first of a
+# Guess first: which can lose a sequence, a token above ten others on one level, or the first of a
 # chain of four?
 #
 # <details><summary>Hint</summary>
@@ -626,8 +624,8 @@ def critical(sizes, R, V):
 check("16.4", critical)
 
 # %% [markdown]
-# The pulls are $P = cVe^{-c}\,e^{-R}$ and $Q = 2c\,e^{-\beta R}$. If the lead grows faster than $R$, $Q$ fades
-# faster than $P$. So with $\beta > 1$ the sequence should be **lost** if $\beta P - Q > P$:
+# The pulls are $P = cVe^{-c}\,e^{-R}$ and $Q = 2c\,e^{-\beta R}$. If the lead grows faster than $R$, $Q$
+# fades faster than $P$. So with $\beta > 1$ the sequence should be **lost** if $\beta P - Q > P$:
 #
 # $$(\beta - 1)\, R + \log(\beta - 1) > c - \log\tfrac V2.$$
 #
@@ -674,16 +672,17 @@ show(
 # %% [markdown]
 # **Figure 3.** Which of the 200 planted sequences are lost. In each row, higher points have a larger $\beta$.
 #
-# Wider levels err towards lost (levels of 1, 30, 4 and 4: up to 2.5 above), longer chains towards coming back.
+# Ten times the steps, or 1,500 constant ones of .3, change none of the first 80. Wider levels err towards
+# lost (levels of 1, 30, 4 and 4: up to 2.5 above), longer chains towards coming back.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.8 Data that contradict themselves *(optional)*
 #
-# One sequence with the query $q$ says $a > b$, another $b > a$: a cycle, and no $W$ puts both ahead. Li and others (2024) take any data, and as the output the
-# attention that each token gets. The loss $L$, the mean of $-\log(\text{attention on copies of the
-# answer})$, is **convex** in $W$.
+# One sequence with the query $q$ says $a > b$, another $b > a$: a cycle, and no $W$ puts both ahead. Li and
+# others (2024) take any data, and as the output the attention that each token gets. The loss $L$, the mean of
+# $-\log(\text{attention on copies of the answer})$, is **convex** in $W$.
 #
-# **Predict before you run on.** Where does the lead of a over b go?
+# **Predict:** where does the lead of a over b go?
 
 # %% [markdown]
 # ### Exercise 16.5: A finite lead
@@ -766,8 +765,8 @@ assert apart.max() < 0.04
 # $$P(\text{next} = a) = \frac{k_a P_{qa}}{\sum_b k_b P_{qb}}, \qquad P_{qa} \propto e^{x_a^\top W x_q} :$$
 #
 # a Markov chain with transitions $P$, *reweighted by its context* (Ildiz and others, 2024). Each token
-# drawn is the next query. Of two tokens let b be the less likely one after either. Then b comes with less
-# than its share of the text, and this share is expected to fall.
+# drawn is the next query. Let b be the less likely of two tokens after either. Then b comes with less than
+# its share of the text, and this share is expected to fall.
 
 # %%
 P, rng, texts = np.array([[0.75, 0.25], [0.55, 0.45]]), np.random.default_rng(1), np.arange(300)
@@ -812,10 +811,9 @@ progress("16")
 #
 # - Next-token data contain a **collocation** and under each query a **partial order**, each a hard-margin
 #   SVM. Stage one learns the first, stage two the second, if stage one gave enough **confidence**.
-# - Late, the pull of a tight row is its **dual variable**. It sets the step threshold and the leads of tied
-#   tokens.
-# - With unit vectors the model was right wherever the order decides. Elsewhere the **heights** decide; in
-#   ties, dual variables and copies.
+# - Late, the pull of a tight row is its **dual variable**, which sets the step threshold and tied leads.
+# - Where the order decides, the model was right. Elsewhere the **heights** decide; in ties, dual variables
+#   and copies.
 # - A planted wrong sequence with one loser was **lost** where its lead grows faster than $R$: 1.5 or more
 #   below the critical confidence.
 

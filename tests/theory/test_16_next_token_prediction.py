@@ -93,6 +93,17 @@ def test_a_short_stage_one_traps_attention():
         assert wrong[0] <= off(data, model).any(-1).sum() <= wrong[1]
 
 
+@pytest.mark.parametrize("seed", [11, 5])
+def test_the_right_direction_of_W_ov_is_not_enough(seed):
+    """Gaussian embeddings, W_ov = c times its SVM: with c <= 2 many data sets keep a wrong sequence."""
+    data, _ = next_tokens(40, 5, 20, 20, queries=10, trials=20, seed=seed)
+    exact = svm.solve(svm.next_problem(data.embeddings, data.following)).value
+    for c, least, most in ((0.5, 6, 20), (2.0, 4, 16), (8.0, 0, 0)):
+        model = NextTokenTransformer(20, 20, 20, W_ov=c * exact)
+        descend(model, data, 400, schedule=train.growing)
+        assert least <= off(data, model).any(-1).sum() <= most
+
+
 def test_of_two_optimal_tokens_one_wins():
     data, _ = next_tokens(40, 4, 16, queries=8, targets=6, trials=20, seed=46)
     units = torch.eye(16, dtype=torch.float64)

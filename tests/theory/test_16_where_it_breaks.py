@@ -1,8 +1,8 @@
 """Lesson 16. Next-token prediction: the laws of what breaks, on other seeds and sizes than the lesson's.
 
 Derived there: late pulls are dual variables, and set a step threshold; a planted wrong sequence with one
-loser is lost if (beta - 1) R + log(beta - 1) > c - log(V / 2). Measured: undecided sequences are answered as the heights say, and ties
-as dual variables and copies say; W_fin is right on the tied rows.
+loser is lost if (beta - 1) R + log(beta - 1) > c - log(V / 2). Measured: undecided sequences are
+answered as the heights say, and ties as dual variables and copies say; W_fin is right on the tied rows.
 """
 
 import itertools

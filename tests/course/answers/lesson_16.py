@@ -37,7 +37,7 @@ def tie_by_rounds(which, copies, queries, new, lacks=lambda k, r: r / k, rounds=
 
 
 def critical_by_rounds(sizes, R, V, wrong=2.0, right=None, own=1.0):
-    """Heights of least norm, of the loser and of a new token, which no row holds; then the speeds, in logs."""
+    """Heights of least norm, of the loser and of a new token, which no row holds; the speeds, in logs."""
     starts = np.cumsum(np.append(0, sizes))
     tokens = np.eye(starts[-1] + 1)
     rows = [
