@@ -273,8 +273,8 @@ assert seen["Gaussian"][0] < 0.96 < 0.998 < seen["Gaussian"][2]
 # W_{\mathrm{ov}}$ in place of stage one. Is the direction enough?
 
 # %%
-print("20 data sets of each kind     with a wrong   the others' cosines to the SVM of the relations")
-print("                              sequence       (least) and of the whole rank (greatest)")
+print("20 data sets of each kind    with a wrong   the others' cosines to the SVM of")
+print("                             sequence       the relations: least   the whole rank: greatest")
 for name, sequences, sizes in (("unit vectors", data, ()), ("Gaussian", wide, (0.1, 0.5, 2.0, 8.0))):
     orders = above, ranked(data, rank)
     W_hat, W_rank = (svm.solve(svm.order_problem(sequences.embeddings, one)).value for one in orders)
@@ -287,7 +287,7 @@ for name, sequences, sizes in (("unit vectors", data, ()), ("Gaussian", wide, (0
         wrong = off(sequences, model).any(-1)
         near, far = (geometry.cosine(model.W_kq.detach(), W)[~wrong] for W in (W_hat, W_rank))
         start = "both stages" if c is None else f"exact, c = {c}"
-        print(f"{name:13s} {start:15s} {int(wrong.sum()):8d} {near.min():15.2f} {far.max():10.1f}")
+        print(f"{name:13s} {start:15s} {int(wrong.sum()):9d} {near.min():23.2f} {far.max():22.1f}")
         assert near.min() > 0.98 > 0.85 > far.max()
         assert wrong.sum() > 5 if c in (0.1, 0.5, 2.0) else not wrong.any()
 
@@ -577,7 +577,7 @@ assert abs(counts[:4, 0].sum() / 16000 - 0.8) < 0.01
 # ## 16.7 Where it breaks
 #
 # With little confidence sequences stayed wrong. With unit vectors, too: from 0, with `seed=11` in place of 3
-# and $c = .05$, one of the 800 stays wrong. Which do?
+# and $c = .05$, one of the 800 stays wrong. When?
 #
 # We plant the start. Let $W'$ be the SVM of all sequences but one, $W = R\,W'$ and
 # $W_{\mathrm{ov}} = c\,\hat W_{\mathrm{ov}}$. In the one sequence a loser has nearly all attention: under
@@ -646,7 +646,7 @@ lost = off(late, model).numpy()
 assert not lost[:, :-1].any()
 lost, above_it = lost[:, -1], confidences - [critical(*one, 20) for one in zip(sizes, R, strict=True)]
 fits, clear = lost == (above_it < 0), abs(above_it) > 1.5
-print(f"1.5 or more from the critical confidence: {fits[clear].sum()} of {clear.sum()} as the rule says")
+print(f"over 1.5 from the critical confidence: {fits[clear].sum()} of {clear.sum()} as the rule says")
 print(f"nearer: {fits[~clear].sum()} of {(~clear).sum()}")
 assert fits[clear].all(), again.format("16.4")
 
@@ -791,7 +791,7 @@ assert share_b < 0.05
 # | slope of the log of the excess | $-\eta/\lVert \hat W\rVert$ below $\eta^*$ | within 1% in 30 runs |
 # | new sentences: one highest | as the heights say | 9,564 of 9,564 |
 # | ties | dual variables and copies | 1,359 of 1,359 |
-# | planted, one loser | lost below the critical confidence | 133 of 133 at 1.5 or more from it |
+# | planted, one loser | lost below the critical confidence, else not | 133 of 133 beyond 1.5 |
 # | cycles | $W_{\mathrm{fin}}$ within components | within 4% in 102 data sets |
 
 # %% [markdown]
