@@ -266,125 +266,109 @@ OFFSET = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 08.4 predict the jump
-def _short(top, own, others, lead, share=lambda e, m: 1 / (e + m)):
-    """Gamma of a token with the score own, at this lead over its support tokens' scores others."""
-    return top - own + share(np.exp(lead), len(others)) * (own - others).sum()
+# --------------------------------------------------------------------- 08.4 a proof by the loss
+def _loss(output):
+    return np.logaddexp(0, -output)
 
 
-def _settled(top, own, others, lead):
-    return top - own + 0 * lead
+def _best_two(scores):
+    return np.sort(scores, axis=1)[:, :-3:-1]
 
 
-def _of_some(pick):
-    return lambda top, own, others, lead: _short(top, own, np.atleast_1d(pick(others)), lead)
+def _lost(scores):
+    """The least loss of each sequence if its best token has attention one half at most."""
+    return _loss(_best_two(scores).mean(axis=1))
 
 
-def _with(share):
-    return lambda *args: _short(*args, share=share)
+def _proving_by(lost=_lost, pick=lambda rise, scores: rise.min(), share=len, base=np.mean):
+    """An answer: a base of the least losses, plus the rise of one sequence, divided by their number."""
 
-
-def _jump_by(
-    best=_short, rival=None, leads=lambda R, a, b: (R / a, R / b), radius=lambda R, a, b: R, smaller=False
-):
-    """An answer: the largest (or smallest) R at which the two shortfalls are equal, by steps and halving."""
-    rival = rival or best
-
-    def answer(lengths, scores, own, others):
-        a, b = lengths
-
-        def ahead(R):
-            one, two = leads(R, a, b)
-            return best(scores[0], scores[0], own, one) - rival(scores[0], scores[1], others, two)
-
-        R = np.linspace(0, 40 * max(a, b, 1), 801)
-        above = ahead(R) > 0
-        k = int(above[1:].argmax()) if smaller and not above[0] else np.nonzero(above)[0].max(initial=0)
-        low, high = R[k], R[min(k + 1, len(R) - 1)]
-        for _ in range(44):
-            middle = (low + high) / 2
-            low, high = (middle, high) if (ahead(middle) > 0) == above[k] else (low, middle)
-        return float(radius(low, a, b))
+    def answer(scores):
+        least = _loss(scores.max(axis=1))
+        return base(least) + pick(lost(scores) - least, scores) / share(scores)
 
     return answer
 
 
-_jump_answer = _jump_by()
+_proving_answer = _proving_by()
 
 
-def _jump_radius(lengths, scores, own, others):
-    return _jump_answer(lengths, scores, own, others)
+def _proving_loss(scores):
+    return _proving_answer(scores)
 
 
-def _jump_cases(rng):
-    """One to three support tokens each; best scores other than 1; the rival's branch far from settled.
+def _of_smallest_gap(rise, scores):
+    first, second = _best_two(scores).T
+    return rise[(first - second).argmin()]
 
-    Drawn from the leads at the jump, which give the rival's score: so a jump there is.
-    """
+
+def _proving_cases(rng):
+    """A sequence with a high best score decides, though another one has the smaller gap."""
     cases = []
-    for one, two in (([1], [1.2]), ([1.5, 1.9], [1]), ([1], [0.6, 0.8]), ([1, 1.8, 2.6], [1.6, 2.2])):
-        best, a, b = rng.uniform(1.2, 2.0), rng.uniform(1.2, 1.6), rng.uniform(3.1, 3.6)
-        one, two = (rng.uniform(0.7, 0.9) * rng.permutation(gaps) for gaps in (one, two))
-        s_1, s_2 = 1 / (np.exp(a) + len(one)), 1 / (np.exp(b) + len(two))
-        rival = best - (s_1 * one.sum() - s_2 * two.sum()) / (1 - len(two) * s_2)
-        length = rng.uniform(1.5, 4.0)
-        cases.append((np.array([length, length * a / b]), np.array([best, rival]), best - one, best - two))
+    for n, T in ((2, 3), (3, 4), (4, 3), (2, 5)):
+        first = np.r_[rng.uniform(2.0, 2.6), rng.uniform(-0.7, 0.4, size=n - 1)]
+        gap = np.r_[rng.uniform(0.5, 0.6), rng.uniform(0.8, 1.2, size=n - 1)]
+        gap[-1] = rng.uniform(0.35, 0.42)
+        rest = (first - gap)[:, None] - rng.uniform(0.2, 1.5, size=(n, T - 2))
+        scores = np.column_stack([first, first - gap, rest])
+        cases.append((rng.permutation(rng.permuted(scores, axis=1)),))
     return cases
 
 
-JUMP = Exercise(
+PROOF = Exercise(
     id="08.4",
-    title="Predict the jump",
-    points=3,
-    minutes=12,
-    difficulty=3,
-    reference=_jump_radius,
-    cases=_jump_cases,
+    title="A loss that proves the choice",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    reference=_proving_loss,
+    cases=_proving_cases,
     misconceptions=known(
-        _jump_by(rival=_settled),
-        "You let the rival's branch have its limit. At this radius its support tokens keep attention, too.",
-        lambda lengths, scores, own, others: (
-            lengths[0] * np.log((scores[0] - own).sum() / (scores[0] - scores[1]))
+        _proving_by(lost=lambda scores: _loss(_best_two(scores)[:, 1])),
+        "You gave the second best token all the attention. It needs only as much as the best one: half.",
+        _proving_by(share=lambda scores: 1),
+        "L is a mean over the sequences: what one of them loses counts 1/n.",
+        _proving_by(pick=lambda rise, scores: rise.max()),
+        "You took the sequence that is dearest to lose. The proof has to exclude the cheapest one, too.",
+        _proving_by(pick=lambda rise, scores: rise.mean()),
+        "You took the mean of what the sequences lose. The proof has to exclude the cheapest one alone.",
+        _proving_by(pick=lambda rise, scores: rise.sum()),
+        "You let all sequences fail at once. It is enough that one does.",
+        _proving_by(pick=_of_smallest_gap),
+        "You took the sequence with the smallest gap. Compare losses: where the scores are high the logistic "
+        "loss is flat, and a larger gap may cost less.",
+        _proving_by(pick=lambda rise, scores: rise[scores.max(axis=1).argmax()] * 0),
+        "That is L_*, which no p can be below. How much may it be exceeded?",
+        _proving_by(base=lambda least: 0.0),
+        "That is how much L must rise over L_*. Return the loss itself: add L_*.",
+        lambda scores: _lost(scores).min(),
+        "That is the loss of one sequence. L is the mean over all: the others contribute their least loss.",
+        lambda scores: _lost(scores).min() / len(scores),
+        "The other sequences contribute at least their least loss, not 0.",
+        _proving_by(share=lambda scores: 1, base=np.sum),
+        "You added the losses of the sequences. L is their mean.",
+        _proving_by(lost=lambda scores: _loss(_best_two(scores)).mean(axis=1)),
+        "The loss is taken of the output: of the mean of the two scores, not the mean of two losses.",
+        _proving_by(lost=lambda scores: _loss(scores.mean(axis=1))),
+        "You spread the attention over all tokens. Half on each of the best two costs less.",
+        _proving_by(lost=lambda scores: _loss((scores.max(axis=1) + scores.min(axis=1)) / 2)),
+        "You shared with the worst token. The best but one costs less.",
+        lambda scores: -(_best_two(scores) @ [0.5, -0.5]).min() / len(scores) + scores.max(axis=1).mean(),
+        "That is an output, not a loss: put the outputs through log(1 + exp(-u)), one sequence at a time.",
+        lambda scores: (_best_two(scores) @ [0.5, -0.5]).min() / len(scores),
+        "That is a shortfall of scores. c is a loss: put the outputs through log(1 + exp(-u)).",
+        lambda scores: _loss(
+            scores.max(axis=1).mean() - (_best_two(scores) @ [0.5, -0.5]).min() / len(scores)
         ),
-        "That takes the rival at its limit, and s_t = e^-lead. It is where to begin: at this radius both "
-        "branches share attention with their support tokens.",
-        _jump_by(smaller=True),
-        "That is the smaller of two radii that solve the equation. Near R = 0 nothing is on a ray: take the "
-        "larger one, coming from large R.",
-        _jump_by(rival=lambda top, own, others, lead: _short(own, own, others, lead)),
-        "Both shortfalls are counted from the best score: the rival's own attention costs gamma_1 - gamma_2.",
-        _jump_by(
-            rival=lambda top, own, others, lead: (
-                top - own + (top - others).sum() / (np.exp(lead) + len(others))
-            )
+        "You took the loss of the mean output. L is the mean of the losses, one for each sequence.",
+        lambda scores: (
+            np.logaddexp(0, scores.max(axis=1)).mean()
+            + (np.logaddexp(0, _best_two(scores).mean(axis=1)) - np.logaddexp(0, scores.max(axis=1))).min()
+            / len(scores)
         ),
-        "What the rival's support tokens hold, the rival has not: its own share is 1 - m s_t.",
-        _jump_by(_with(lambda e, m: 1 / e)),
-        "You took s_t = e^-lead. The softmax divides by 1 + m e^-lead, with m support tokens.",
-        _jump_by(_with(lambda e, m: 1 / (e + 1))),
-        "There may be several support tokens: with m of them s_t = 1 / (m + e^lead), not 1 / (1 + e^lead).",
-        _jump_by(_with(lambda e, m: 1 / (e + m + 1))),
-        "On its ray only a token and its support tokens share attention: the other branch's token has none.",
-        _jump_by(_of_some(lambda others: others[0])),
-        "You counted one support token a branch. Each of them costs its s_t (gamma_1 - gamma_t).",
-        _jump_by(_of_some(np.mean)),
-        "You took the mean of the support tokens as one token. Each has its own s_t.",
-        _jump_by(_of_some(np.min)),
-        "You took the worst support token alone. Each of them has its share s_t.",
-        _jump_by(leads=lambda R, a, b: (R / a, R / a)),
-        "The same R buys the rival another lead: R over the rival's own ||p_mm||.",
-        _jump_by(leads=lambda R, a, b: (R / b, R / a)),
-        "The lengths are exchanged: lengths[0] belongs to the best token.",
-        _jump_by(leads=lambda R, a, b: (R * a, R * b)),
-        "R buys the lead R / ||p_mm||: a longer p_mm is a harder token.",
-        _jump_by(leads=lambda R, a, b: (R, R)),
-        "That takes the radius for the lead. It is R / ||p_mm||.",
-        _jump_by(radius=lambda R, a, b: R / a),
-        "That is the lead of the best token at the jump. The radius is the lead times its ||p_mm||.",
-        lambda lengths, scores, own, others: _jump_answer(lengths, scores, others, own),
-        "The support tokens are exchanged: `own` are those of the best token.",
+        "The sign is wrong: the loss is log(1 + exp(-u)), smaller for larger outputs.",
     ),
 )
 
 
-EXERCISES = [TURN, CURVATURE, OFFSET, JUMP]
+EXERCISES = [TURN, CURVATURE, OFFSET, PROOF]

@@ -8,7 +8,7 @@ from course import exercises
 from mini_attn import data, models, optim, svm, train
 from mini_attn.paths import regularization_path
 
-first_turn, curvature, offset, _ = (spec.reference for spec in exercises.exercises("08"))
+first_turn, curvature, offset, proving_loss = (spec.reference for spec in exercises.exercises("08"))
 
 
 def problem(lesson, seed, T=4):
@@ -101,3 +101,19 @@ def test_the_offset_is_where_the_library_goes(lesson):
         p = regularization_path(model, one, [R], tol=1e-8)["p"][0].numpy()
         sideways = p - (p @ p_mm) * p_mm
     np.testing.assert_allclose(sideways, r, atol=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_loss_below_c_proves_the_choice_and_no_larger_number_does(seed):
+    """On any attention, not only that of a softmax: 20,000 draws, and the two tokens that decide."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(3, 4))
+    best, c = scores.argmax(axis=1), proving_loss(scores)
+    s = rng.dirichlet(np.full(4, 0.3), size=(20_000, 3))
+    s = 0.3 * s + 0.7 * np.eye(4)[best] if seed else s
+    loss = np.logaddexp(0, -(s * scores).sum(axis=-1)).mean(axis=-1)
+    selected = (s.argmax(axis=-1) == best).all(axis=-1)
+    assert selected[loss < c].all()
+    runner_up = np.sort(scores, axis=1)[:, -2]
+    outputs = np.where(np.eye(3, dtype=bool), (scores.max(axis=1) + runner_up) / 2, scores.max(axis=1))
+    np.testing.assert_allclose(np.logaddexp(0, -outputs).mean(axis=1).min(), c)

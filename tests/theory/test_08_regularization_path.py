@@ -2,7 +2,8 @@
 
 Tarzanagh et al. 2023, informally: p(R) = argmin of the loss over ||p|| <= R has p(R) / R -> p_mm(opt) /
 ||.||. Argued in the lesson and measured here: the path turns twice as fast as descent at first, runs at a
-predicted distance from its ray, may jump, and is met by descent in the span of the support vectors.
+predicted distance from its ray, may jump (which descent misses), and is met by descent in the span of the
+support vectors.
 """
 
 import numpy as np
@@ -122,21 +123,40 @@ def test_both_first_turns_are_known_as_vectors():
 
 
 @pytest.mark.parametrize(("key", "worse"), [((-0.25, 0.1), 0.9), ((-0.4, -0.2), 0.95)])
-def test_the_path_jumps_where_the_second_best_has_nothing_more_to_gain(key, worse):
-    """Jump at ||p_mm|| log(1 / gap - 1) within 3%; a followed path does not jump, whatever its start."""
+def test_the_path_jumps_and_what_follows_it_does_not(key, worse):
+    """p(R) is at token 2 at R = 1 and at token 1 at R = 60; ten followed starts stay with token 2."""
     tokens, value = plane([key, (1.0, 0.0), (0.0, 0.0)], (1.0, worse, 0.0))
-    length = float(svm.solve(svm.token_problem(tokens.keys, torch.tensor([0]))).objective)
-    jump = length * np.log(1 / (1 - worse) - 1)
-    low, high = (best_on_circle(value, factor * jump) for factor in (0.97, 1.03))
-    assert np.cos(low) > 0.99  # at token 2
+    low, high = (best_on_circle(value, R) for R in (1.0, 60.0))
+    assert np.cos(low) > 0.9
     assert np.cos(high) < -0.8
     angle = torch.linspace(0, 6, 10, dtype=torch.float64)
     start = 0.2 * torch.stack([angle.cos(), angle.sin()], -1)
-    radii = np.geomspace(0.2, 3 * jump, 20)
+    radii = np.geomspace(0.2, 60, 20)
     path = regularization_path(models.PromptAttention(2, 10, init=start), tokens, radii)["p"]
     assert (path[..., 0] > 0).all()  # all ten starts became one run
-    anew = regularization_path(models.PromptAttention(2, 10, init=15 * jump * start), tokens, [3 * jump])["p"]
+    anew = regularization_path(models.PromptAttention(2, 10, init=300 * start), tokens, [60.0])["p"]
     assert value(anew[0]).min() < 0.1 * value(path[-1]).min()
+
+
+@pytest.mark.parametrize(("seed", "n", "T", "d"), [(41, 3, 4, 10), (42, 5, 6, 30)])
+def test_descent_misses_only_where_the_path_has_left_its_branch(seed, n, T, d):
+    """Where descent ends elsewhere, a branch from R p_hat inwards is lower at some R; not conversely."""
+    tokens, solution = feasible_problems(40, seed, n, T, d)
+    trials, radii = len(tokens.y), np.geomspace(0.3, 12, 16)
+    followed = regularization_path(models.PromptAttention(d, trials), tokens, radii, tol=1e-4, max_steps=300)
+    left, p = torch.zeros(trials, dtype=torch.bool), solution.value
+    for k in range(len(radii))[::-1]:
+        start = models.PromptAttention(d, trials, init=radii[k] * p / p.norm(dim=-1, keepdim=True))
+        branch = regularization_path(start, tokens, [radii[k]], tol=1e-4)
+        p = branch["p"][0]
+        left |= followed.loss[k] - branch.loss[0] > 1e-6
+    model = models.PromptAttention(d, trials)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1)
+    train.fit(model, tokens, optimizer, 5000, progress=False)
+    elsewhere = ~(geometry.selected_tokens(model.attention(tokens)) == tokens.optimal).all(-1)
+    assert left[elsewhere].all()
+    assert elsewhere.sum() >= 2
+    assert (left & ~elsewhere).any()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -45,47 +45,17 @@ def offset_by_elimination(rows, weights, lam):
     return rows.T @ np.linalg.solve(conditions, np.r_[b[1:] - b[0], 0.0])
 
 
-def jump_by_rounds(lengths, scores, own, others, rounds=80):
-    """R by insertion: where the best token comes down to the rival's shortfall at the radius before."""
-    (a, b), (best, rival) = lengths, scores
-    R = np.inf
-    for _ in range(rounds):
-        s = np.full(len(others), 1 / (np.exp(R / b) + len(others)))
-        short = (1 - s.sum()) * (best - rival) + s @ (best - others)
-        R = a * np.log((best - own).sum() / short - len(own))
-    return R
-
-
-def rival_ahead_by(lengths, scores, own, others):
-    """The best token's shortfall less the rival's, a function of R."""
-
-    def ahead(R):
-        shorts = []
-        for length, score, support in zip(lengths, scores, (own, others), strict=True):
-            s = 1 / (np.exp(R / length) + len(support))
-            shorts.append(scores[0] - score + (score - support).sum() * s)
-        return shorts[0] - shorts[1]
-
-    return ahead
-
-
-def jump_from_zero(lengths, scores, own, others):
-    """Wrong: the first R, from 0 on, at which the order of the shortfalls changes."""
-    R = np.linspace(0, 50 * max(lengths), 4001)
-    order = rival_ahead_by(lengths, scores, own, others)(R) > 0
-    return R[np.argmax(order != order[0])]
-
-
-def jump_by_halving(lengths, scores, own, others):
-    """The largest R at which the shortfalls are equal, by steps inwards and halving."""
-    ahead = rival_ahead_by(lengths, scores, own, others)
-    R = np.linspace(50 * max(lengths), 0, 4001)
-    k = np.argmax(ahead(R) > 0)
-    low, high = R[k], R[k - 1]
-    for _ in range(44):
-        R = (low + high) / 2
-        low, high = (R, high) if ahead(R) > 0 else (low, R)
-    return low
+def proof_by_cases(scores, half=0.5, each=None):
+    """The least mean loss over which sequence fails and with which token."""
+    n, T = scores.shape
+    losses = []
+    for i in range(n):
+        for t in range(T):
+            outputs = scores.max(axis=1).copy()
+            if t != scores[i].argmax():
+                outputs[i] = (1 - half) * outputs[i] + half * scores[i, t]
+                losses.append(np.log1p(np.exp(-outputs)).mean())
+    return min(losses) if each is None else each(losses)
 
 
 ANSWERS = {
@@ -133,24 +103,19 @@ ANSWERS = {
         ],
     },
     "08.4": {
-        "also_right": jump_by_halving,
+        "also_right": proof_by_cases,
         "wrong": [
-            lambda lengths, scores, own, others: jump_by_rounds(lengths, scores, own, others, rounds=1),
-            lambda lengths, scores, own, others: jump_by_rounds(lengths, scores, own, others, rounds=2),
-            lambda lengths, scores, own, others: jump_by_rounds(lengths[::-1], scores, own, others),
-            lambda lengths, scores, own, others: jump_by_rounds(lengths / lengths[0], scores, own, others),
-            lambda lengths, scores, own, others: jump_by_rounds(lengths, scores, own[:1], others[:1]),
-            lambda lengths, scores, own, others: jump_by_rounds(
-                lengths, scores, np.r_[own, scores[1]], others
-            ),
-            lambda lengths, scores, own, others: jump_by_rounds(
-                lengths, scores, own, np.r_[others, scores[0]]
-            ),
-            lambda lengths, scores, own, others: jump_by_rounds(lengths, scores, own, own),
-            lambda lengths, scores, own, others: 2 * jump_by_rounds(lengths, scores, own, others),
-            jump_from_zero,
-            lambda lengths, scores, own, others: lengths[0] * np.log(1 / (scores[0] - scores[1])),
-            lambda lengths, scores, own, others: lengths[0] * np.log(1 / (scores[0] - scores[1]) - 1),
+            lambda scores: proof_by_cases(scores, half=1.0),
+            lambda scores: proof_by_cases(scores, half=0.25),
+            lambda scores: proof_by_cases(scores, each=max),
+            lambda scores: proof_by_cases(scores, each=np.mean),
+            lambda scores: proof_by_cases(scores) * len(scores),
+            lambda scores: proof_by_cases(np.sort(scores, axis=1)[:, [0, -1]]),
+            lambda scores: proof_by_cases(scores[:1]),
+            lambda scores: proof_by_cases(scores.T),
+            lambda scores: proof_by_cases(-scores),
+            lambda scores: np.log1p(np.exp(-scores.max(axis=1))).mean(),
+            lambda scores: np.exp(-proof_by_cases(scores)),
         ],
     },
 }
