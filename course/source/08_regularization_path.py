@@ -1,8 +1,8 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 08 · Regularisation paths
 #
-# Gradient descent makes $p$ longer and longer, and we have asked where its direction goes. There is another
-# way to let a vector grow: allow it a length $R$, take the *best* $p$ of that length, and raise $R$:
+# Gradient descent makes $p$ longer and longer. There is another way to let a vector grow: allow it a length
+# $R$, take the *best* $p$ of that length, and raise $R$:
 #
 # $$p(R) = \arg\min_{\|p\| \le R} L(p).$$
 #
@@ -18,7 +18,7 @@
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
-# - compute $p(R)$ in the plane by search, and a branch of it in any dimension by projected gradient steps;
+# - compute $p(R)$ in the plane, and a branch of it in any dimension;
 # - derive in which direction the path starts, and how fast it turns at first, compared with descent;
 # - predict where it ends, and how far from its limiting ray it runs;
 # - tell a local minimum on the sphere, and prove from the loss alone which tokens are selected;
@@ -73,8 +73,7 @@ def shortfall(p, keys, scores):
 
 # %% [markdown]
 # In the plane there is no need to descend. All $p$ of length $R$ form a circle: we try 720 angles, and then
-# zoom in around the best. (The definition allows the whole disc, but here smaller circles hold no better
-# $p$: the next table's cell asserts it.)
+# zoom in around the best. (Here smaller circles hold no better $p$: the next table's cell asserts it.)
 
 # %%
 keys = np.array([[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]])  # the toy of lesson 06
@@ -191,13 +190,12 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** Left: the shortfall by angle and length, shaded on each circle from its smallest value (0,
-# white) to its largest (1). Thin black: the Att-SVM directions of lesson 06. Right: the same in the
-# $p$-plane.
+# **Figure 1.** Left: the shortfall, shaded on each circle from its smallest value (white) to its largest.
+# Thin black: the Att-SVM directions. Right: the same in the $p$-plane.
 
 # %% [markdown]
-# Descent from 0 and the path leave and end in the same direction. In between they differ, by 16 degrees at $R
-# = 1$: the path is quicker to turn. The other run ends in the valley of token 2.
+# Descent from 0 and the path leave and end in the same direction, but the path is quicker to turn. The other
+# run ends in the valley of token 2.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.2 Small radii
@@ -205,8 +203,8 @@ show(
 # Near 0, $L(p) \approx L(0) + g \cdot p$ with $g = \nabla L(0)$, and to first order the best $p$ of length
 # $R$ is $-R\, g / \|g\|$. So **the path starts in the direction of descent's first step**, if $g \ne 0$.
 #
-# The next term shows the first difference: both turn away from $-\hat g$, where $\hat g = g/\|g\|$, but not
-# equally fast. How fast is decided by $g$ and by $H$, the matrix of second derivatives at 0.
+# Then both turn away from $-\hat g$, where $\hat g = g/\|g\|$, but not equally fast. How fast is decided by
+# $g$ and by $H$, the matrix of second derivatives at 0.
 
 # %% [markdown]
 # ### Exercise 08.1: The first turn
@@ -296,13 +294,13 @@ assert np.abs(np.array([a[0], b[0]]) / rates - 1).max() < 0.004, again.format("0
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.3 Any dimension: projected steps
 #
-# Beyond the plane we have to descend after all, but on a ball: take a gradient step, and if it led out, come
-# back to the nearest point of the ball, on the same ray. `mini_attn.paths.regularization_path` does this. It
-# **follows**: each radius starts from the solution at the radius before.
+# Beyond the plane we descend after all, but on a ball: take a gradient step, and if it led out, come back to
+# the nearest point of the ball. `mini_attn.paths.regularization_path` does this, and it **follows**: each
+# radius starts from the solution at the radius before.
 #
 # Projected steps stop where $-\nabla L(p) = \nu\, p$ with $\nu > 0$: downhill is straight outwards. The
-# library's *residual* is about half the angle between $-\nabla L$ and $p$, in radians, where that is small.
-# But a saddle of the sphere, where $L$ falls in some directions and rises in others, meets the condition too.
+# library's *residual*, where it is small, is half the angle between $-\nabla L$ and $p$, in radians. But a
+# saddle of the sphere has residual 0, too.
 
 # %% [markdown]
 # ### Exercise 08.2: Is it a minimum on the sphere?
@@ -310,10 +308,10 @@ assert np.abs(np.array([a[0], b[0]]) / rates - 1).max() < 0.004, again.format("0
 # ★★☆ · 10 minutes
 #
 # At $p$, of length $R$, the gradient is $g = -\nu\, p$ with $\nu > 0$, and the second derivatives are $H$.
-# Walk away from $p$ along the sphere, on a great circle, in one of the directions $e$ with $e \perp p$ and
-# $\|e\| = 1$; let $\tau$ be the length of the way. Return the smallest value that $d^2 L/d\tau^2$ at $\tau =
-# 0$ has among all these $e$, the **curvature** of $L$ on the sphere. If it is positive, $p$ is a minimum
-# there. Is it enough that $H$ is positive definite? Is it necessary?
+# Walk away from $p$ on a great circle of the sphere, in a direction $e \perp p$ with $\|e\| = 1$; let $\tau$
+# be the length of the way. Return the **curvature**: the smallest value of $d^2 L/d\tau^2$ at $\tau = 0$
+# among all these $e$. If it is positive, $p$ is a minimum on the sphere. Must $H$ be positive definite for
+# that?
 #
 # <details><summary>Hint</summary>
 #
@@ -336,9 +334,8 @@ def curvature(p, g, H):
 check("08.2", curvature)
 
 # %% [markdown]
-# The second derivative is $e^\top H\, e + \nu$: the sphere helps with $\nu$, so a negative $H$ may do.
-# Residual and curvature together certify a *local* minimum on the sphere. In the toy, search and library
-# agree:
+# The second derivative is $e^\top H\, e + \nu$: the sphere helps with $\nu$, so a negative $H$ may do. We use
+# it in section 8.5. In the toy, search and library agree:
 
 # %%
 few = np.array([0.3, 1, 3, 10])
@@ -357,9 +354,6 @@ assert abs(angles[0] - angles[1]).max() < 0.01
 # > is where there are several, as $R \to \infty$,
 # >
 # > $$\frac{p(R)}{R} \;\to\; \frac{p_{\mathrm{mm}}(\mathrm{opt})}{\|p_{\mathrm{mm}}(\mathrm{opt})\|}.$$
-# >
-# > The same holds for an attention matrix $W$ (lesson 10) with the Frobenius norm (Tarzanagh, Li,
-# > Thrampoulidis and Oymak, 2023).
 #
 # There is one limit, and it is the *global* one of lesson 07. Let $L_*$ be the mean of
 # $\ell(\gamma_{i\,\mathrm{opt}_i})$, which no $p$ can beat. If attention is nearly on the best tokens,
@@ -367,9 +361,8 @@ assert abs(angles[0] - angles[1]).max() < 0.01
 # $$L(p) - L_* \;\approx\; \sum_j w_j\, e^{-p \cdot a_j}, \qquad
 # w_j = \tfrac1n\, |\ell'(\gamma_{i\,\mathrm{opt}_i})|\, (\gamma_{i\,\mathrm{opt}_i} - \gamma_{it}) > 0,$$
 #
-# where $j$ (in this lesson no step) runs over all comparisons $(i, t)$, $t \ne \mathrm{opt}_i$, and $a_j =
-# k_{i\,\mathrm{opt}_i} - k_{it}$. For long $p$ the smallest $p \cdot a_j$ decides; to make it as large as
-# possible at a given length is the SVM.
+# where $j$ runs over all comparisons $(i, t)$, $t \ne \mathrm{opt}_i$, and $a_j = k_{i\,\mathrm{opt}_i} -
+# k_{it}$. For long $p$ the smallest $p \cdot a_j$ decides; to make it as large as possible is the SVM.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How fast? The next term
@@ -377,14 +370,14 @@ assert abs(angles[0] - angles[1]).max() < 0.01
 # Write $p(R) = R\, \hat p + r$ with $\hat p = p_{\mathrm{mm}}/\|p_{\mathrm{mm}}\|$. At a minimum on the
 # sphere $\sum_j w_j e^{-p \cdot a_j}\, a_j$ is $p$ times a positive factor. For large $R$ only support
 # vectors remain in the sum, with a common factor; and $p$ is nearly a multiple of $p_{\mathrm{mm}} = \sum_j
-# \lambda_j a_j$ (lesson 02; $\lambda_j > 0$ on the support vectors of keys in general position, which
-# are linearly independent). So the coefficients must agree up to a factor:
+# \lambda_j a_j$ (lesson 02; $\lambda_j > 0$ on the support vectors of keys in general position). So the
+# coefficients must agree up to a factor:
 #
 # $$w_j\, e^{-r \cdot a_j} \;\propto\; \lambda_j \qquad\Longleftrightarrow\qquad
 # r \cdot a_j = \log \frac{w_j}{\lambda_j} + \text{const} \qquad \text{for each support vector } j .$$
 #
 # $R$ is not in these conditions. So the path should run *parallel* to its ray, at a fixed distance $\|r\|$
-# and an angle $\approx \|r\|/R$. (Figure 3 is a picture of this.)
+# and an angle $\approx \|r\|/R$ (Figure 3).
 
 # %% [markdown]
 # ### Exercise 08.3: The path's offset
@@ -506,8 +499,8 @@ assert close == [11, 69, 127, 161], again.format("08.3")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.5 The path can jump
 #
-# The limit is global, the start is local information: the gradient at 0. What if they disagree? Give the
-# best token of the toy a weak key on the far side, $k_1 = (-0.3, 0.2)$. The scores stay $1, 0.9, 0$.
+# The limit is global, the start is local: the gradient at 0. What if they disagree? Give the best token of
+# the toy a weak key on the far side, $k_1 = (-0.3, 0.2)$.
 
 # %%
 weak = np.array([[-0.3, 0.2], [1.0, 0.0], [0.0, 0.0]])
@@ -543,8 +536,8 @@ show(
 # descent from 0. Right: the shortfall of $p(R)$ (broad) and of the followed path (dotted).
 
 # %% [markdown]
-# The true path jumps from one side to the other; here the followed one stays on its branch, and so does
-# descent. **$p(R)$ need not be continuous, and what continues smoothly need not be $p(R)$.**
+# The path jumps; here the followed one stays on its branch, and so does descent. **$p(R)$ need not be
+# continuous, and what continues smoothly need not be $p(R)$.**
 
 # %% [markdown]
 # **Try it.** The shortfall round the circle (a row of Figure 2's map), with $p(R)$ and descent from 0 at
@@ -582,22 +575,22 @@ widgets.sliders(round_the_circle, alt=picture, R=R)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The count: 180 random problems
 #
-# Is the toy an exception? In the problems of 8.4 we follow one branch from 0 outwards. The other comes from
-# the theorem: from $R\,\hat p$ at $R = 12$ we follow it *inwards*. Where the second is lower than the first,
-# $p(R)$ has left the branch on which it began.
+# In the problems of 8.4 we follow one branch from small radii outwards. The other comes from the theorem:
+# from $R\,\hat p$ at $R = 12$ we follow it *inwards*. Where the second is lower than the first, $p(R)$ has
+# left the branch on which it began.
 #
-# Why stop at $R = 12$? From there on $p(R)$ selects the best tokens in all 180 problems. The loss proves it,
-# and you say how.
+# Why stop at $R = 12$? From there on $p(R)$ selects the best tokens in all 180. The loss proves it: you say
+# how.
 
 # %% [markdown]
 # ### Exercise 08.4: A loss that proves the choice
 #
 # ★★☆ · 8 minutes
 #
-# A loss close enough to $L_*$ leaves no doubt about the selected tokens. Return the largest $c$ of which this
-# is true *whatever the keys are*: at every $p$ with $L(p) < c$ the best token of each sequence has more
-# attention than any other. You get the scores $\gamma_{it}$, with one best token in each sequence.
-# **Predict** which sequence decides: always the one with the smallest gap between its two best scores?
+# Return the largest $c$ of which this is true *whatever the keys are*: at every $p$ with $L(p) < c$ the best
+# token of each sequence has more attention than any other. You get the scores $\gamma_{it}$, with one best
+# token in each sequence. **Predict** which sequence decides: always the one with the smallest gap between its
+# two best scores?
 #
 # <details><summary>Hint</summary>
 #
@@ -622,7 +615,8 @@ def proving_loss(scores):
 check("08.4", proving_loss)
 
 # %% [markdown]
-# A sequence with high scores is cheap to lose, as $\ell$ is flat there: it may decide with a larger gap.
+# No: a sequence with high scores is cheap to lose, as $\ell$ is flat there.
+#
 # **Predict** before you run on: $p(R)$ leaves its branch or not, descent from 0 ends at the best tokens or
 # not. Which of these four boxes is the emptiest?
 
@@ -651,12 +645,12 @@ for name, which in (("p(R) left its branch", left), ("not at our 24 radii", ~lef
 assert (proved, table) == ([180, 153], [[17, 27], [136, 0]]), again.format("08.4")
 
 # %% [markdown]
-# In these 180 problems $p(R)$ leaves its branch in 44, at least: a third branch may be lower than both.
-# Descent ends elsewhere in 27, **all of them among the 44**. The converse fails: in 17 problems descent finds
-# the best tokens although $p(R)$ has left its branch.
+# In these 180 problems $p(R)$ leaves its branch in at least 44 (a third branch may be lower than both).
+# Descent ends elsewhere in 27, **all among the 44**. In the other 17 descent finds the best tokens although
+# $p(R)$ has left its branch.
 #
-# Are the 44 points that were left behind truly minima, or had the follower not arrived? At the first radius
-# where it is beaten we let it converge, and ask `curvature`.
+# Are the 44 points that were left minima, or had the follower not arrived? At the first radius where it is
+# beaten we let it converge, and ask `curvature`.
 
 # %%
 first = lower.int().argmax(dim=0)[left]
@@ -675,23 +669,21 @@ print(
 assert (minima & (above > 1e-5).numpy()).all(), again.format("08.2")
 
 # %% [markdown]
-# They are local minima on the sphere, all 44. Neither residual nor curvature tells that $p(R)$ has gone: a
-# jump compares two places.
+# They are local minima on the sphere, all 44. Neither residual nor curvature tells that $p(R)$ has gone.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 Descent against the path
 #
-# Where descent goes to the same tokens as the path, how close do they come? Descent *adds up* the forces
-# $w_j e^{-p \cdot a_j} a_j$ that the path balances. Let its steps be small. If their direction settles, then
-# along $\hat p \propto \sum_j \lambda_j a_j$. So $p = R\,\hat p + r'$, where $r'$ meets the same conditions
-# $r' \cdot a_j = \log (w_j/\lambda_j) + \text{const}$ on the support vectors.
+# Where both go to the same tokens, how close do they come? Descent *adds up* the forces $w_j e^{-p \cdot a_j}
+# a_j$ that the path balances. Let its steps be small. If their direction settles, then along $\hat p \propto
+# \sum_j \lambda_j a_j$. So $p = R\,\hat p + r'$, where $r'$ meets the same conditions as $r$ on the support
+# vectors.
 #
 # But $r'$ need not be a combination of *them*. Orthogonal to all support vectors, descent keeps what other
 # tokens put there while they still pulled. So the distance at equal length should tend to the length of that
 # part, **and to 0 if the support vectors span the space**.
 #
-# Two cases in the plane: the toy, whose token 1 has one support vector, and the hexagon of lesson 07, whose
-# token 1 has two.
+# Token 1 has one support vector in the toy, and two in the hexagon of lesson 07.
 
 # %%
 hexagon = np.array([[0.2, 1.1], [1, 0.6], [0.9, -0.5], [0.1, -1.1], [-0.9, -0.6], [-1, 0.5], [0.1, 0.1]])
@@ -735,20 +727,20 @@ show(
 # its own scale).
 
 # %% [markdown]
-# *The toy.* With one support vector $r = 0$, and in the end the path bends into its ray. First it overshoots:
-# on the ray token 2's constraint has a slack of a tenth only, so its pull fades as slowly as $e^{-R/10}$.
-# Descent ends beside the ray.
+# *The toy.* With one support vector $r = 0$. First the path overshoots its ray: on the ray token 2's
+# constraint has a slack of a tenth only, so its pull fades as slowly as $e^{-R/10}$. Then the path bends into
+# the ray, and descent ends beside it.
 #
-# *The hexagon.* Two support vectors span the plane: path and descent both run into the line that $r$
-# predicts, and the distance between them falls like $1/R$, since the path has $r$ itself to balance.
+# *The hexagon.* Two support vectors span the plane: both run into the line that $r$ predicts, and their
+# distance falls like $1/R$, since the path has $r$ itself to balance.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.7 Where it breaks
 #
-# **A mixture beats each token alone.** A nonlinear head $f(\bar x)$ reads the mixture $\bar x = \sum_t s_t
-# x_t$. Take $f(\bar x) = -\|\bar x - \bar x_*\|^2$, best at $\bar x_* = 0.7\, x_1 + 0.3\, x_2$. Now $p$ has
-# two tasks: to leave token 3 behind, which takes length, and to hold $s_1 : s_2$ at $7 : 3$, which takes
-# *exactly* $p \cdot (k_1 - k_2) = \log (7/3)$, a finite number. Predict: to which direction does $p(R)$ tend?
+# **A mixture beats each token alone.** A nonlinear head reads $\bar x = \sum_t s_t x_t$. Take $f(\bar x) =
+# -\|\bar x - \bar x_*\|^2$, best at $\bar x_* = 0.7\, x_1 + 0.3\, x_2$. Now $p$ has two tasks: to leave token
+# 3 behind, which takes length, and to hold $s_1 : s_2$ at $7 : 3$, which takes *exactly* $p \cdot (k_1 - k_2)
+# = \log (7/3)$, a finite number. Predict: to which direction does $p(R)$ tend?
 
 # %%
 values = np.array([[1.0, 0.0], [0.9, 0.5], [0.0, -1.0]])  # x_t; keys are the toy's
@@ -765,25 +757,8 @@ assert abs(p @ side - np.log(7 / 3)) < 1e-3
 assert abs(degrees(p) - level) < 0.4
 
 # %% [markdown]
-# The *direction* tends to one with $p \cdot (k_1 - k_2) = 0$. But on the way a finite vector is added to it,
-# and that vector decides the attention: direction alone no longer tells what the model does. Lesson 13 is
-# about this.
-
-# %% [markdown]
-# **The best tokens are infeasible.** Keys $(1, 0)$, $(-0.5, 0.9)$, $(-0.5, -0.8)$ with score 0, and inside
-# their triangle $(0.8, 0.05)$ with score 1. Pushing out in any direction helps some corner.
-
-# %%
-triangle, prize = np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.8], [0.8, 0.05]]), np.array([0.0, 0, 0, 1])
-few = np.linspace(0.04, 8, 200)
-smallest = shortfall(search(triangle, prize, few), triangle, prize)
-k = smallest.argmin()
-print(f"smallest shortfall of a circle: {smallest[k]:.3f} at R = {few[k]:.2f}; {smallest[-1]:.3f} at R = 8")
-assert abs(few[k] - 1.84) < 0.01
-assert (np.diff(smallest[k:]) > 0).all()
-
-# %% [markdown]
-# The best $p$ has a *finite* length, near 1.84, and in larger balls $p(R)$ stays there, inside.
+# The *direction* tends to one with $p \cdot (k_1 - k_2) = 0$. But a finite vector is added to it, and that
+# vector decides the attention: direction alone no longer tells what the model does (lesson 13).
 
 # %% [markdown]
 # ## Questions
@@ -810,18 +785,16 @@ progress("08")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - $p(R)$, the best $p$ of length $R$, starts along descent's first step and at first turns twice as fast,
-#   if it turns.
+# - $p(R)$, the best $p$ of length $R$, starts along descent's first step and at first turns twice as fast.
 # - Its direction tends to the **global** Att-SVM, if that is feasible. Far out it runs parallel to its ray,
 #   beside it by a vector $r$ that the SVM's own weights $\lambda_j$ predict.
 # - **The path is global; descent may be local.** In 180 problems $p(R)$ left the branch on which it began in
-#   at least 44, and descent ended at other tokens in 27, all of them among the 44.
-# - A program that follows the path need not notice: at the first radius where another branch was lower, its
-#   point was a local minimum on the sphere in all 44. A loss below $c$ proves which tokens are selected.
+#   at least 44, and descent ended at other tokens in 27, all among the 44.
+# - A program that follows the path need not notice: where it was first beaten, its point was a local minimum
+#   on the sphere in all 44. A loss below $c$ proves which tokens are selected.
 # - Where descent finds the same tokens it ends up parallel to the path, for small steps: in the hexagon,
 #   whose support vectors span the plane, the distance falls like $1/R$; in the toy it stays.
-# - Where a mixture is best, $p(R)$ has a finite part beside its direction, and that part decides the
-#   attention. Where the best tokens are infeasible, the best $p$ can have a finite length.
+# - Where a mixture is best, $p(R)$ has a finite part beside its direction, which decides the attention.
 #
 # ## Further reading
 #
