@@ -19,7 +19,7 @@
 # **After this lesson you can**
 #
 # - compute $p(R)$ in the plane, and a branch of it in any dimension;
-# - derive in which direction the path starts, and how fast it turns at first, compared with descent;
+# - derive where the path starts, and how fast it and descent turn at first;
 # - predict where it ends, and how far from its limiting ray it runs;
 # - tell a local minimum on the sphere, and prove from the loss alone which tokens are selected;
 # - say why descent runs beside the path and not on it.
@@ -72,8 +72,8 @@ def shortfall(p, keys, scores):
 
 
 # %% [markdown]
-# In the plane there is no need to descend. All $p$ of length $R$ form a circle: we try 720 angles, and then
-# zoom in around the best. (Here smaller circles hold no better $p$: the next table's cell asserts it.)
+# In the plane there is no need to descend. All $p$ of length $R$ form a circle: we try 720 angles, and zoom
+# in on the best. (Here smaller circles hold no better $p$: the next table's cell asserts it.)
 
 # %%
 keys = np.array([[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]])  # the toy of lesson 06
@@ -194,8 +194,7 @@ show(
 # Thin black: the Att-SVM directions. Right: the same in the $p$-plane.
 
 # %% [markdown]
-# Descent from 0 and the path leave and end in the same direction, but the path is quicker to turn. The other
-# run ends in the valley of token 2.
+# Descent from 0 and the path leave and end in the same direction, but the path is quicker to turn.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.2 Small radii
@@ -251,7 +250,7 @@ check("08.1", first_turn)
 # </details>
 #
 # **At first the path turns twice as fast.** Descent carries with it what it did when it knew less; the path
-# decides anew at each length. We measure both angles in the toy.
+# decides anew at each length.
 
 
 # %%
@@ -435,7 +434,7 @@ check("08.3", offset)
 # From $R = 30$ on it is $p(R)$. As $\ell$ is convex, $L - L_* \ge \sum_j w_j s_j$, so any lower point has
 # $s_j \le (L - L_*)/w_j$, with our $L$: below $10^{-9}$ (the cell asserts that). There $L - L_*$ is
 # $\sum_j w_j e^{-p \cdot a_j}$ to nine digits, and the logarithm of that sum is convex: on the ball it has no
-# second minimum. So $p(R)$ is there, to some four digits.
+# second minimum. So $p(R)$ is there.
 # </details>
 
 
@@ -532,8 +531,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Left: as Figure 1, for the weak key; broad blue $p(R)$, dotted the followed path, dashed
-# descent from 0. Right: the shortfall of $p(R)$ (broad) and of the followed path (dotted).
+# **Figure 2.** Left: as Figure 1, for the weak key. Right: the shortfall of $p(R)$ (broad) and of the
+# followed path (dotted).
 
 # %% [markdown]
 # The path jumps; here the followed one stays on its branch, and so does descent. **$p(R)$ need not be
@@ -649,7 +648,7 @@ assert (proved, table) == ([180, 153], [[17, 27], [136, 0]]), again.format("08.4
 # Descent ends elsewhere in 27, **all among the 44**. In the other 17 descent finds the best tokens although
 # $p(R)$ has left its branch.
 #
-# Are the 44 points that were left minima, or had the follower not arrived? At the first radius where it is
+# Are the points that were left minima, or had the follower not arrived? At the first radius where it is
 # beaten we let it converge, and ask `curvature`.
 
 # %%
@@ -663,13 +662,11 @@ local = zip(bottom["p"][0], *derivatives(bottom["p"][0], scaled.keys, scaled.sco
 bent = np.array([curvature(*(part.numpy() for part in parts)) for parts in local])
 above = bottom.loss[0] - torch.stack(inner)[first, left]
 minima = (bottom.residual[0] <= 1e-6).numpy() & (bent > 0)
-print(
-    f"of {len(first)} points {minima.sum()} are local minima, {(above > 1e-5).sum()} above the other branch"
-)
+print(f"of {len(first)} points {minima.sum()} are minima, {(above > 1e-5).sum()} above the other branch")
 assert (minima & (above > 1e-5).numpy()).all(), again.format("08.2")
 
 # %% [markdown]
-# They are local minima on the sphere, all 44. Neither residual nor curvature tells that $p(R)$ has gone.
+# All 44 are local minima on the sphere. Neither residual nor curvature tells that $p(R)$ has gone.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 Descent against the path
@@ -723,13 +720,12 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Path and descent from 0, by their parts along the ray of token 1 and across it (each panel has
-# its own scale).
+# **Figure 3.** Path and descent from 0 along the ray of token 1 and across it, on two scales.
 
 # %% [markdown]
 # *The toy.* With one support vector $r = 0$. First the path overshoots its ray: on the ray token 2's
-# constraint has a slack of a tenth only, so its pull fades as slowly as $e^{-R/10}$. Then the path bends into
-# the ray, and descent ends beside it.
+# constraint has a slack of a tenth only, so its pull, in units of token 3's, fades as slowly as $e^{-R/10}$.
+# Then the path bends into the ray, and descent ends beside it.
 #
 # *The hexagon.* Two support vectors span the plane: both run into the line that $r$ predicts, and their
 # distance falls like $1/R$, since the path has $r$ itself to balance.
@@ -768,7 +764,7 @@ assert abs(degrees(p) - level) < 0.4
 # <details><summary>Answer</summary>
 #
 # No. At a small enough radius there is one minimiser, near $-R\, g/\|g\|$, if $g \ne 0$; all 50 were one run
-# from then on. Nor is a small residual with a positive curvature: all 44 branches that were left had both.
+# from then on. Nor is a small residual with a positive curvature: all 44 points that were left had both.
 # </details>
 #
 # **2.** Descent and the path end at the same token, and at $R = 100$ they are 2 apart. At what distance do
