@@ -25,7 +25,7 @@
 # - say why descent runs beside the path and not on it.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens) and
-# [lesson 07](07_local_global_tokens.ipynb) (local and global winners). About 85 minutes, four exercises.
+# [lesson 07](07_local_global_tokens.ipynb) (local and global winners). About 80 minutes, four exercises.
 
 # %%
 import ipywidgets
