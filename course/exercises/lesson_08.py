@@ -302,6 +302,11 @@ def _of_smallest_gap(rise, scores):
     return rise[(first - second).argmin()]
 
 
+def _by_slope(rise, scores):
+    first, second = _best_two(scores).T
+    return ((first - second) / 2 / (1 + np.exp(first))).min()
+
+
 def _proving_cases(rng):
     """A sequence with a high best score decides, though another one has the smaller gap."""
     cases = []
@@ -347,6 +352,19 @@ PROOF = Exercise(
         "The other sequences contribute at least their least loss, not 0.",
         _proving_by(share=lambda scores: 1, base=np.sum),
         "You added the losses of the sequences. L is their mean.",
+        _proving_by(pick=_by_slope),
+        "You multiplied the slope of the loss by half the gap. The gap is not small: take the loss itself.",
+        _proving_by(pick=lambda rise, scores: 2 * _by_slope(rise, scores)),
+        "You multiplied the slope of the loss by the gap. Attention is shared by halves, and the gap is not "
+        "small: take the loss of the output.",
+        _proving_by(share=lambda scores: len(scores) - 1),
+        "L is a mean over all n sequences, also the one that fails.",
+        _proving_by(
+            lost=lambda scores: _loss(_best_two(scores) @ [1 - 1 / scores.shape[1], 1 / scores.shape[1]])
+        ),
+        "You gave the other token 1/T. The best one may still have more: it has to be half and half.",
+        _proving_by(lost=lambda scores: _loss(_best_two(scores)[:, 1]), share=lambda scores: 1),
+        "Two things: the other token needs only as much attention as the best one, half, and L is a mean.",
         _proving_by(lost=lambda scores: _loss(_best_two(scores)).mean(axis=1)),
         "The loss is taken of the output: of the mean of the two scores, not the mean of two losses.",
         _proving_by(lost=lambda scores: _loss(scores.mean(axis=1))),
