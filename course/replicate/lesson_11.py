@@ -328,6 +328,20 @@ def foretold(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
     return {"own": own, "said": geometry.cosine(there, solution.value), "near": geometry.cosine(there, W)}
 
 
+def balance(start: float, ratio: float, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """The problems of `log_time` with ten columns, from its starts with K times and Q divided by ratio, so
+    that W starts alike: the nuclear cosine at leads 100 and 200 and at norm 1e13, (trials, 3)."""
+    tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
+    model = models.FactoredAttention(10, 10, trials=trials, scale=start, seed=seed)
+    with torch.no_grad():
+        model.K.mul_(ratio)
+        model.Q.div_(ratio)
+    early = flow.follow(model, tokens, LEADS[1:])
+    far = flow.follow(model, tokens, [1e13], turn=0.005, move=torch.inf, max_steps=16_000)
+    path = torch.cat([early.W, far.W])
+    return {"cosine": torch.stack([compared(W, tokens)[0] for W in path], -1), "reached": far.reached[-1]}
+
+
 def lone(size: tuple[int, int, int], trials: int, seed: int, k: int) -> tuple[data.TokenData, Tensor]:
     """Problem k of so many, by itself, and its start: (2, 1, d, d)."""
     drawn = data.random_tokens(*size, trials=trials, seed=seed)
@@ -335,6 +349,15 @@ def lone(size: tuple[int, int, int], trials: int, seed: int, k: int) -> tuple[da
     KQ = np.random.default_rng(seed).uniform(-1, 1, size=(2, trials, d, d)) / np.sqrt(d)
     parts = (drawn.X, drawn.z, drawn.y, drawn.v)
     return data.TokenData(*(part[k : k + 1] for part in parts)), torch.tensor(KQ[:, k : k + 1])
+
+
+def newcomer(S: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """||S||_op between looks, (k, trials), and the log of how much the share of the newcomer of the first S
+    grows from the first look to the last, (trials,): S (k, trials, d, d), pairs (k + 1, 2, trials, d, m)."""
+    left, c, right = np.linalg.svd(S)
+    size = np.swapaxes(left[0, ..., :1], 1, 2) @ pairs[:, 0] + right[0, :, :1] @ pairs[:, 1]
+    share = (size**2).sum(axis=(-2, -1)) / (pairs**2).sum(axis=(1, -2, -1))
+    return c[..., 0], np.log(share[-1] / share[0])
 
 
 MEASURED = [
@@ -357,6 +380,16 @@ MEASURED = [
         batch=20,
         paired=("start", "m"),
         minutes=5,
+    ),
+    Measured(
+        "11.balance",
+        "the flow of 11.log_time, ten columns, from K and Q of unequal size",
+        balance,
+        {"start": [1.0, 0.1, 0.01], "ratio": [1.0, 3.0, 10.0]},
+        trials=40,
+        batch=20,
+        paired=("start", "ratio"),
+        minutes=2,
     ),
     Measured(
         "11.ranks",
