@@ -201,7 +201,7 @@ show(
 # the directions in which $W$ *lives* have singular value 1 in $S$. A direction with a larger one is missing
 # from $W$; $\lVert S \rVert_{\mathrm{op}} = 1$ says that none is.
 #
-# > **Theorem** (Tarzanagh, Li, Thrampoulidis & Oymak 2023, informally, in our words). *The loss is smooth
+# > **Theorem** (Tarzanagh, Li, Thrampoulidis & Oymak 2023, in our words). *The loss is smooth
 # > with $\ell' < 0$, the head linear and fixed, each sequence has one best token (the largest
 # > score), and the nuclear Att-SVM of the best tokens has a feasible $W$ of rank at most $m$. Let $(K, Q)$
 # > minimise $L$, globally, among all pairs of cost at most $R$. As $R \to \infty$, the distance of $K
@@ -240,8 +240,8 @@ for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
         assert means[0][1] > 0.9955 > 0.986 > means[1][1]
 
 # %% [markdown]
-# The published number belongs to the ridge. Without it the public code goes astray; exact descent comes nearer,
-# but slowly (section 11.4).
+# The published number belongs to the ridge. Without it the public code goes astray; exact descent comes
+# nearer, but slowly (section 11.4).
 #
 # The smallest factors of $W$ have the cost $\lVert W \rVert_*$ (lesson 04). So **the ridge is $2
 # \varepsilon$ times the nuclear norm of $W$**. With it a run can rest, where both gradients vanish:
@@ -289,7 +289,7 @@ assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 nuclear = solution.value.numpy()
 
 # %% [markdown]
-# Both fall below .003. (In three problems the selected tokens are not the best.)
+# Both fall below .003.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### With the tokens fixed, the problem is convex
@@ -521,7 +521,7 @@ check("11.2", another_ridge)
 # $$
 # </details>
 #
-# We let the runs go on with the square of $\varepsilon$, and then with its cube.
+# We go on with the square of $\varepsilon$, then with its cube.
 
 # %%
 KQ, resting = at_rest, [(EPS, 1 - said, 1 - said, 1 - own)]
@@ -592,9 +592,9 @@ show(
 #
 # ★★★ · 15 minutes
 #
-# **Predict** by what factor the share grows, where $M = b\, S$ with an unknown $b > 0$. You know the nuclear norm of $W$ at $k + 1$ looks, and between each look and the next $c$ and the time.
-# Suppose that $\xi$, $\zeta$ and $c$ stay as they are from one look to the next, and that the cost is the
-# nuclear norm.
+# **Predict** by what factor the share grows, where $M = b\, S$ with an unknown $b > 0$. You know the nuclear
+# norm of $W$ at $k + 1$ looks, and between each look and the next $c$ and the time. Suppose that $\xi$,
+# $\zeta$ and $c$ stay as they are between looks, and that the cost is the nuclear norm.
 #
 # <details><summary>Hint: the newcomer</summary>
 #
@@ -759,8 +759,8 @@ assert above.min() > 1.03
 # %% [markdown]
 # From $\beta = .01$ the run is *farther* off than from .1 at each lead. It has less of the newcomer
 # ($\xi^\top W \zeta$ over $\sigma_1$), so the clock must run longer: it **stalls** with $c > 1$, as in
-# lesson 04. Balance matters, too: unequal sizes take the run from $\beta = 1$ farther off, those from .1 and
-# .01 nearer.
+# lesson 04. Unequal sizes of $K$ and $Q$ take the run from $\beta = 1$ farther off, those from .1 and .01
+# nearer.
 #
 # A newcomer needs a column of $K$ and $Q$. With two the flow comes near where $W_{\mathrm{nuc}}$ has two
 # directions, and on average not elsewhere.
@@ -828,7 +828,7 @@ def least_decay(X, z, y, v):
 check("11.4", least_decay)
 
 # %% [markdown]
-# We train our twelve problems by plain descent from a tenth of their start.
+# We train our twelve by plain descent from a tenth of their start.
 
 # %%
 least = np.array([least_decay(*one) for one in zip(*ours, strict=True)])
@@ -871,9 +871,9 @@ progress("11")
 # - A **ridge** on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$. For fixed tokens and long
 #   leads the problem is convex; its minimum predicts the published .997.
 # - Shares grow like $c - 1$ times a clock: $\log \lVert W \rVert_*$ without a ridge, $4 \varepsilon t$ with
-#   one, far faster.
+#   one.
 #
-# All is measured on random tokens of the sizes shown.
+# All is measured on random tokens of these sizes.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

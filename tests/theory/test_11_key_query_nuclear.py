@@ -380,6 +380,47 @@ def test_a_clock_and_c_say_how_a_newcomers_share_grows(size, ridge, scale):
 
 
 @pytest.mark.parametrize("size", [(5, 6, 9), (10, 6, 8)])
+def test_at_equal_clock_runs_with_and_without_a_ridge_are_about_equally_near(size):
+    """The rival: at equal step."""
+    tokens, clock, near = problems(size, 40), {}, {}
+    for ridge in (EPS, 0.0):
+        (K, Q), time, looks = start(size[2], size[2], 40, seed=4).numpy(), 0.0, []
+        for step in range(1, 1201):
+            M = (true_pull if ridge else log_pull)(K @ np.swapaxes(Q, 1, 2), tokens)
+            gK, gQ = M @ Q - 2 * ridge * K, np.swapaxes(M, 1, 2) @ K - 2 * ridge * Q
+            dt = [0.1 / (np.linalg.norm(g, axis=(1, 2), keepdims=True) + ridge) for g in (gK, gQ)]
+            K, Q, time = K + dt[0] * gK, Q + dt[1] * gQ, time + sum(dt)[:, 0, 0] / 2
+            if step % 10 == 0:
+                looks.append((K @ np.swapaxes(Q, 1, 2), time))
+        W, times = (np.array(part) for part in zip(*looks, strict=True))
+        length = np.linalg.norm(W, "nuc", axis=(2, 3))
+        clock[ridge] = np.median(np.log(length / length[0]) + 4 * ridge * (times - times[0]), axis=1)
+        goal = compared(torch.tensor(W[-1]), tokens)[1].value.numpy()
+        dots = (W * goal).sum((2, 3)) / np.linalg.norm(W, axis=(2, 3)) / np.linalg.norm(goal, axis=(1, 2))
+        near[ridge] = (1 - dots.mean(axis=1) < 0.04).argmax()
+    foretold = np.interp(clock[0.0][near[0.0]], clock[EPS], np.arange(len(clock[EPS])))
+    assert near[EPS] > 0
+    assert 0.75 < (foretold + 1) / (near[EPS] + 1) < 1.05
+    assert near[0.0] > 1.4 * near[EPS]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_unequal_factors_hurt_a_large_start_and_help_small_ones(size):
+    """The rival: W alone counts, which starts alike."""
+    for scale in (1.0, 0.1, 0.01):
+        tokens = problems(size, 30)
+        means = []
+        for ratio in (1.0, 3.0):
+            model = models.FactoredAttention(size[2], size[2], trials=30, scale=scale, seed=3)
+            with torch.no_grad():
+                model.K.mul_(ratio)
+                model.Q.div_(ratio)
+            means.append(compared(flow.follow(model, tokens, [100.0]).W[0], tokens)[0].mean())
+        assert (means[1] > means[0]) == (scale < 1)
+        assert abs(means[1] - means[0]) > 0.005
+
+
+@pytest.mark.parametrize("size", [(5, 6, 9), (10, 6, 8)])
 def test_the_mean_cosine_of_the_public_steps_is_that_of_the_convex_problem(size):
     """With steps of 0.1, which do not rest. The rival: 1, that is, W_nuc itself."""
     tokens = problems(size, 40)
