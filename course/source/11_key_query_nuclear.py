@@ -288,9 +288,6 @@ for name, KQ in (("steps of 0.1  ", public), ("steps of 0.003", at_rest)):
 assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 nuclear = solution.value.numpy()
 
-# %% [markdown]
-# Both fall below .003.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### With the tokens fixed, the problem is convex
 #
@@ -364,7 +361,7 @@ print(f"predicted / measured: from {(predicted / lengths).min():.3f} to {(predic
 assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.format("11.1")
 
 # %% [markdown]
-# In these twelve the prediction is right to one percent, and too short.
+# In these twelve it is right to one percent, and too short.
 #
 # ### The weights at rest
 #
@@ -387,6 +384,7 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 #
 # The weights of $W_{\mathrm{nuc}}$ maximise the plain sum $\sum_{it} \lambda_{it}$ under the same condition
 # (lesson 04).
+#
 # Let $P$ be the prediction of 11.1. Then
 # $D(\lambda^{\mathrm{nuc}}) = \sum_{it} \lambda^{\mathrm{nuc}}_{it} + P$, and at rest
 # $D(\lambda) = \sum_{it} \lambda_{it} + \lVert W \rVert_*$. Since $\lambda$ maximises $D$ and
@@ -470,7 +468,7 @@ print(f"of the 144, {len(some)} have a better token, e rho f up to {some.max():.
 assert (len(some), left, some.max() < 1) == (51, 0, True)
 
 # %% [markdown]
-# The first run rests; the others leave for the better token, after more than 6,000 steps.
+# The first run rests; the others leave after more than 6,000 steps.
 
 # %% [markdown]
 # ### Exercise 11.2: Another ridge
@@ -758,9 +756,8 @@ assert above.min() > 1.03
 
 # %% [markdown]
 # From $\beta = .01$ the run is *farther* off than from .1 at each lead. It has less of the newcomer
-# ($\xi^\top W \zeta$ over $\sigma_1$), so the clock must run longer: it **stalls** with $c > 1$, as in
-# lesson 04. Unequal sizes of $K$ and $Q$ take the run from $\beta = 1$ farther off, those from .1 and .01
-# nearer.
+# ($\xi^\top W \zeta$ over $\sigma_1$), so the clock must run longer: it **stalls** with $c > 1$.
+# Unequal sizes of $K$ and $Q$ take the run from $\beta = 1$ farther off, those from .1 and .01 nearer.
 #
 # A newcomer needs a column of $K$ and $Q$. With two the flow comes near where $W_{\mathrm{nuc}}$ has two
 # directions, and on average not elsewhere.
@@ -850,6 +847,7 @@ for factor, at_zero in ((0.95, 0), (1.02, 12), (1.2, 12)):
 # | better tokens stay unselected | $e \rho f < 1$ | 51 below 1 stay, and .97; 1.05 and 1.26 leave |
 # | a newcomer, steps 200 to 300 | $(c - 1)\, d(\text{clock})$ | median error below a tenth, two sizes |
 # | steps to 1 - cosine .03 with the ridge | the other run's clock | a fifth later at most, two sizes |
+# | zero is stable | decay above $\lVert M \rVert_{\mathrm{op}}$ | 36 of 36 runs |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
