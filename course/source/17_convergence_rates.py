@@ -2,18 +2,19 @@
 # # 17 · How fast?
 #
 # Plain descent, normalised steps, growing steps and Polyak's all turn towards the direction of an SVM. To
-# come within one degree of it, some need hundreds of steps, and one needs more than any computer can take.
+# come within one degree of it, some need hundreds of steps, one needs thousands, and one more than any
+# computer can take.
 #
 # **The question: how many steps does an optimiser need to turn into the direction of its SVM, and why so
 # many?**
 #
-# Two laws answer it. One says how far off the direction is at a given *length* of the weights: it is the
-# same for all steps that are short enough. The other says how the length grows. **One curve, many clocks.**
+# The answer has two parts. A law says how far off the direction is at a given *length* of the weights: it is
+# the same for all steps that are short enough. A clock says how the length grows. **One curve, many clocks.**
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
-# - compute the constants in front of a rate from an SVM and a run's first steps;
+# - compute the constants in front of a rate from an SVM and the state of a run;
 # - read from one optimiser's run how many steps another needs;
 # - say how long steps may get;
 # - in optional sections: say how fast Adam's loss falls, and which rates have a law.
@@ -54,9 +55,9 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 #
 # | optimiser | length of step $j$ |
 # |:---|:---|
-# | plain descent (GD) | $\eta\,\lVert G\rVert$ |
-# | normalised (NGD) | $\eta$ |
-# | growing | $\eta \sqrt j$ |
+# | plain descent (GD) | $\eta\,\lVert G\rVert$, here with $\eta = 1$ |
+# | normalised (NGD) | $\eta = 0.1$ |
+# | growing | $\eta \sqrt j$ with $\eta = 0.1$ |
 # | Polyak's | $(L - L_\infty) / \lVert G\rVert$, at most 20 |
 #
 # Here $L_\infty$ is the loss with all attention on the tokens that NGD selects, so Polyak's steps are told
@@ -162,7 +163,7 @@ show(
 # %% [markdown]
 # **Figure 1.** One problem. Left: the angle to the SVM against steps. Middle: the length of $W$ along
 # $W_{\mathrm{mm}}$, four clocks. Right: angle against length, one curve. Grey: what 17.2 (right) and 17.3
-# (middle) will predict.
+# (middle) will predict; Polyak's steps have no clock here.
 
 # %% [markdown]
 # Against the length the four are one curve, which ends as $1/\lVert W\rVert$; Polyak's stays a little higher.
@@ -189,16 +190,17 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 # $$L - L_\infty \approx \sum_{it} c_{it}\, e^{-\langle A_{it},\, W\rangle}, \qquad
 # c_{it} = \tfrac1n\, |\ell'(\gamma_{i\alpha_i})|\,(\gamma_{i\alpha_i} - \gamma_{it}).$$
 #
-# Here $\ell(m) = \log(1 + e^{-m})$ is the loss, and $\gamma_{it} = y_i\, v \cdot x_{it}$ the score of a token
+# Here $n$ counts the sequences, $\ell(m) = \log(1 + e^{-m})$ is the loss, and $\gamma_{it} = y_i\, v \cdot x_{it}$ the score of a token
 # (lesson 06). That is the exponential loss of lesson 01, with a *strength* $c_{it}$ for each comparison. Its
 # pull is $\sum c_{it}\, e^{-\langle A_{it}, W\rangle} A_{it}$.
 #
-# The SVM's solution is $W_{\mathrm{mm}} = \sum \lambda_{it} A_{it}$, and $\hat\mu = 1/\lVert
+# The SVM's solution, the shortest $W$ with all $\langle A_{it}, W\rangle \ge 1$, is $W_{\mathrm{mm}} = \sum
+# \lambda_{it} A_{it}$ with $\lambda \ge 0$, and $\hat\mu = 1/\lVert
 # W_{\mathrm{mm}}\rVert$ is its margin. We write $W = R\,\hat W + r$, with $\hat W = \hat\mu\,
 # W_{\mathrm{mm}}$ of length 1 and $r$ across it. The rows $A_{it}$ with $\lambda_{it} > 0$ are *tight*: along
 # $\hat W$ their *leads* $\langle A_{it}, W\rangle$ are equal, $\hat\mu R$, and no other lead is smaller.
 #
-# If the direction of $W$ converges to $\hat W$ and no step zigzags, the pull ends up parallel to $\hat W$,
+# If the direction of $W$ converges to $\hat W$ and steps are short, the pull ends up parallel to $\hat W$,
 # too. The pulls of the tight rows add up to a multiple of it if there is a number $s$ with
 #
 # $$c_{it}\, e^{-\langle A_{it},\, r\rangle} = s\, \lambda_{it}
@@ -208,7 +210,7 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 # angle $\theta$ to $\hat W$ has the tangent $\lVert r\rVert / R$.
 #
 # Outside of that span stays what other comparisons put there before they ceased to pull, the run's **memory**
-# $r_0$.
+# $r_0$. No theory here gives it: we read it from the run.
 
 # %% [markdown]
 # ### Exercise 17.1: The weights to come
@@ -255,23 +257,26 @@ check("17.1", weights_to_come)
 
 # %%
 others = helper.descent("W", trials=100, seed=2, lr=0.5, at=[400, 4000])  # NGD, and its SVMs
-early, across = others.path[0], others.split(others.path[1])[1].norm(dim=1)  # split: R, what is across
+early, (now, then) = others.path[0], (others.split(W)[1] for W in others.path)  # split: R, what is across
 come = [weights_to_come(*others.tight(k), early[k].flatten().numpy(), 0.0) for k in range(100)]
-come = torch.as_tensor(np.stack(come)).norm(dim=1)
-off, frozen = (abs(said / across - 1) for said in (come, others.split(early)[1].norm(dim=1)))
-print(f"remainder and memory: off by {off.median():.1%} in the median, 3 of 4 below {off.quantile(0.75):.0%}")
-print(f"all that is across stays: off by {frozen.median():.1%} in the median")
-near, away = (off[group].median() for group in (others.nearest(early) < 1, others.nearest(early) > 3))
-print(f"where another lead is less than 1 longer: {near:.1%}, over 3 longer: {away:.1%}")
-assert off.median() < 0.025 < frozen.median(), again.format("17.1")
-assert away < 0.005 < 0.02 < near, again.format("17.1")
+come, missed = torch.as_tensor(np.stack(come)), []
+print("off by, in the median     length   vector")
+for name, said in {"remainder and memory": come, "stays as it is": now}.items():
+    off = abs(said.norm(dim=1) / then.norm(dim=1) - 1), (said - then).norm(dim=1) / then.norm(dim=1)
+    print(f"{name:24s} {off[0].median():7.1%} {off[1].median():8.1%}")
+    missed.append(off[1])
+print(f"of what moves, not predicted: {(missed[0] / missed[1]).median():.0%} in the median")
+near, away = (missed[0][group].median() for group in (others.nearest(early) < 1, others.nearest(early) > 3))
+print(f"vector, where another lead is less than 1 longer: off by {near:.0%}, over 3 longer: {away:.1%}")
+assert missed[0].median() < 0.05 < 0.09 < missed[1].median(), again.format("17.1")
+assert away < 0.01 < 0.1 < near, again.format("17.1")
 
 # %% [markdown]
-# Half are predicted to 2%. What is missed is memory to come: a comparison that is nearly tight goes on to
-# pull, also outside of the span.
+# The prediction is twice as near as the rival. It misses most of what moves in these steps: memory to come,
+# from a comparison that is nearly tight and goes on to pull outside of the span.
 #
-# > **Law 1** assumes that a run settles, and gives the constant. (The equation for $r$: Soudry and others
-# > 2018, for linear models; the rest derived here.) The softmax chooses the tokens $\alpha$ for good. All
+# > **The law** assumes that a run settles, and gives the constant. (The equation for $r$: Soudry and others
+# > 2018, for linear models; the rest derived here.) The attention on the tokens $\alpha$ tends to 1. All
 # > steps go down the gradient; their lengths are bounded and have an infinite sum. The direction of $W$
 # > converges to $\hat W$, and the part of $W$ that is across $\hat W$ in the span of the tight rows
 # > converges. These rows are independent, each with $c_{it} > 0$, and all other leads are longer under $\hat
@@ -347,15 +352,15 @@ def plain_length(rows, lam, c, eta, j):
 check("17.2", plain_length)
 
 # %%
-# rows, lam and c of each problem; `tight` raises an error where law 1's conditions on them fail
+# rows, lam and c of each problem; `tight` raises an error where the law's conditions on them fail
 tights = [helper.tight(problem, solution, c, k) for k in range(20)]
 said = torch.tensor([plain_length(*one, 1.0, 10_000) for one in tights])
 R = (runs["GD"][-1] * W_mm).sum((-1, -2)) * mu_hat
 print("R after 10,000 plain steps, over its prediction: median and quartiles")
 for name, by in {"with eta s": said, "log(j) / mu": math.log(10_000) / mu_hat}.items():
     print(f"{name:12s}", (R / by).quantile(three).numpy().round(2))
-plain = rates.slope(torch.tensor(times["GD"][-5:]).double(), angles["GD"][-5:].T)
-print(f"exponent of the angle in j, steps 1,000 to 10,000: {plain[shown]:.2f} in Figure 1's problem")
+plain = rates.slope(torch.tensor(times["GD"][-5:]).double(), angles["GD"][-5:].T).median()
+print(f"exponent of the angle in j, steps 1,000 to 10,000: {plain:.2f} in the median")
 assert abs((R / said).median() - 1) < 0.04, again.format("17.2")
 assert abs((R * mu_hat).median() / math.log(10_000) - 0.57) < 0.03
 
@@ -363,12 +368,12 @@ assert abs((R * mu_hat).median() / math.log(10_000) - 0.57) < 0.03
 # So $R = \frac{1}{\hat\mu}\log(\eta s j)$. After 10,000 steps that is right in the median, but single runs
 # are still off. We shall follow plain descent farther.
 #
-# Can it come within one degree, 1/57 of a radian? Law 1 asks for the length $57\sqrt{\lVert r\rVert^2 +
-# \lVert r_0\rVert^2}$, and plain descent takes $j = e^{\hat\mu R}/(\eta s)$ steps to a length $R$.
+# Can it come within one degree, 1/57 of a radian? The law asks for the length $R = 57\sqrt{\lVert r\rVert^2 +
+# \lVert r_0\rVert^2}$, and plain descent takes $j = e^{\hat\mu R}/(\eta s)$ steps to it.
 #
-# **Predict before you count:** how many steps is that, as a power of ten? Take $\eta = 1$ and the medians of
-# forty other problems: $\lVert r\rVert = 7.4$, $\lVert r_0\rVert = 6.8$ (at length 200), $s = 10^{-1.6}$ and
-# $\hat\mu = .317$.
+# **Predict before you count:** how many steps of each clock is that? Take the medians of our twenty problems:
+# $\lVert r\rVert = 7.0$, $\lVert r_0\rVert = 7.3$ (NGD's, after 3,000 steps), $s = 10^{-1.7}$, $\hat\mu =
+# .292$.
 
 # %% [markdown]
 # ### Exercise 17.3: The other clock
@@ -427,107 +432,106 @@ print(f"10,000 plain steps are read to 2% in {right.sum()} of 20")
 assert right.all(), again.format("17.3")
 
 # %% [markdown]
-# Now where nobody can wait. We run NGD on forty other problems, with 21,000 steps of 0.1, and read the number
-# of plain steps to places on its way. As a check we read it from 3,000 steps of $0.025\sqrt j$, too. Each run
-# is held against the SVM of the tokens that it selects in the end.
+# Now where nobody can wait. We run NGD for 21,000 steps, on our twenty problems and on twenty of 17.6, and
+# read the number of plain steps to places on its way. Each run is held against the SVM of the tokens that it
+# selects in the end.
 
 # %%
 ONE, LN10 = math.radians(1), math.log(10)
-
-
-def read(run):
-    """At places of a run: log10 of the plain steps to there, angle, R; all (40, places)."""
-    ends = range(5, len(run.way) + 1, 5)
-    log_j = [[clock(run.way[:i], run.log_g[:i, k], 1.0, 1.0) for i in ends] for k in range(40)]
-    return np.array(log_j), run.angle[4::5].T, run.R[4::5].T
-
-
-seeds = [batch_seed(0, {"parameter": "W"}, first) for first in (0, 20)]  # those of 17.6
+seeds = [17, batch_seed(0, {"parameter": "W"}, 0)]
 short = helper.followed(seeds, 0.1, [*range(50, 5000, 50), *range(5000, 21_001, 100)])
-log_j, theta, R = read(short)
-growing = read(helper.followed(seeds, 0.025, range(60, 3001, 12), lambda j: j**0.5))
-true, second = (  # log10 of the plain steps to one degree, (40,); NaN where it is not reached
-    np.array([helper.reached(where, steps, ONE) for where, steps in zip(a, j, strict=True)])
-    for j, a, _ in ((log_j, theta, R), growing)
-)
+log_j = [  # log10 of the plain steps to every fifth place, (40, places)
+    [clock(short.way[:i], short.log_g[:i, k], 1.0, 1.0) for i in range(5, len(short.way) + 1, 5)]
+    for k in range(40)
+]
+theta, R, log_j = short.angle[4::5].T, short.R[4::5].T, np.array(log_j)
+true = np.array([helper.reached(*run, ONE) for run in zip(theta, log_j, strict=True)])  # NaN if it never is
 there = ~np.isnan(true)
 late = int(np.flatnonzero(~there)[0])
-print(f"within one degree: {there.sum()} of 40, after 10^{true[there].min():.0f} to "
-      f"10^{true[there].max():.0f} plain steps, median 10^{np.median(true[there]):.0f}")  # fmt: skip
-print(f"read from growing steps: {np.median(abs(second - true)[there]):.1f} decades off in the median")
-left = float(np.interp(short.last_change[late], short.at[4::5], log_j[late]))
-change = 5000 * round(short.last_change[late] / 5000)
-print(
-    f"the other one: {math.degrees(theta[late, -1]):.0f} degrees; it had other tokens up to step {change:,},"
-)
-print(f"or up to some 10^{10 * round(left / 10)} plain steps")
+print(f"within one degree: {there.sum()} of 40; the other had other tokens up to step "
+      f"{round(short.last_change[late], -3):,}")  # fmt: skip
 for power in (20, 40):
     said = [plain_length(*short.tight[k], 1.0, 10.0**power) for k in range(40)]
     close = abs([np.interp(power, log_j[k], R[k]) / said[k] for k in range(40)] - np.ones(40)) < 0.01
     print(f"R after 10^{power} plain steps: exercise 17.2 is right to 1% in {close.sum()} of 40")
     assert close[there].all(), again.format("17.2")
 assert there.sum() == 39, again.format("17.3")
-assert np.median(abs(second - true)[there]) < 0.15, again.format("17.3")
-
-
-# %%
-def by_hand(rows, lam, c, w):
-    """log10 of the plain steps to one degree, from an SVM and weights w; mu_hat, ||r||, ||r_0||, log10 s."""
-    mu = 1 / np.linalg.norm(lam @ rows)
-    r, both = (weights_to_come(rows, lam, c, kept, 0.0) for kept in (0 * w, w))
-    log_s = mu * plain_length(rows, lam, c, 1.0, 1)
-    steps = mu * np.linalg.norm(both) / math.tan(ONE) - log_s
-    return steps / LN10, mu, np.linalg.norm(r), np.linalg.norm(both - r), log_s / LN10
-
-
-w_200 = short.W[39].flatten(1).numpy()  # after 2,000 steps, at length 200
-made_of = np.array([by_hand(*short.tight[k], w_200[k]) for k in range(40)])
-middle = np.median(made_of, axis=0)
-print("medians of forty: mu_hat {:.3f}, ||r|| {:.1f}, ||r_0|| {:.1f}, s 10^{:.1f}".format(*middle[1:]))
-off = np.quantile(abs(made_of[:, 0] - true)[there], (0.5, 0.75))
-print("by hand, problem by problem: off by {:.1f} decades in the median, 3 of 4 below {:.1f}".format(*off))
-assert np.allclose(middle[1:], [0.317, 7.4, 6.8, -1.6], atol=0.06), again.format("17.2")
-assert 1.7 < off[0] < 2.2 < off[1] < 5.5, again.format("17.1")
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4))
 for k in range(40):
-    color, width = (ORANGE, 2) if k == late else (BLUE, 0.8)
-    ax.semilogy(log_j[k], np.degrees(theta[k]), color=color, linewidth=width)
-reach = np.linspace(10, 300, 100)
-ax.semilogy(reach, np.degrees(np.arctan(middle[1] * math.hypot(*middle[2:4]) / (LN10 * (reach + middle[4])))),
+    color, width, label = (ORANGE, 2, "tokens change late") if k == late else (BLUE, 0.8, None)
+    ax.semilogy(log_j[k], np.degrees(theta[k]), color=color, linewidth=width, label=label)
+reach = np.linspace(10, 150, 100)
+ax.semilogy(reach, np.degrees(np.arctan(0.292 * math.hypot(7.0, 7.3) / (LN10 * (reach - 1.7)))),
             color=BLACK, linestyle="--", linewidth=2, label="by hand, with the medians")  # fmt: skip
 ax.axhline(1, color="0.6", linewidth=1.5, zorder=0)
-ax.set_xticks(range(0, 301, 50), ["1", *(f"$10^{{{power}}}$" for power in range(50, 301, 50))])
+ax.set_xticks(range(0, 151, 50), ["1", *(f"$10^{{{power}}}$" for power in range(50, 151, 50))])
 ax.set_yticks([1, 10, 90], ["1°", "10°", "90°"])
-ax.set(xlabel="plain steps", ylabel="angle to $W_{\\mathrm{mm}}$", xlim=(0, 300), ylim=(0.6, 100))
+ax.set(xlabel="plain steps", ylabel="angle to $W_{\\mathrm{mm}}$", xlim=(0, 150), ylim=(0.6, 100))
 ax.legend()
 show(
     fig,
-    alt="The angle of forty problems against the number of plain steps, up to ten to the 300. All but one "
-    "fall below one degree, most from ten to the 60 to ten to the 120, around the law's dashed line. One, in "
+    alt="The angle of forty problems against the number of plain steps, up to ten to the 150. All but one "
+    "fall below one degree, between ten to the 50 and ten to the 112, around the law's dashed line. One, in "
     "orange, stays at 34 degrees up to ten to the 130.",
 )
 
 # %% [markdown]
-# **Figure 2.** The angle against plain steps, read from steps of 0.1, in forty problems. Dashed: law 1 and
-# exercise 17.2, with the medians. Orange: the problem whose tokens change late.
+# **Figure 2.** The angle against plain steps, read from NGD's, in forty problems. Dashed: the law and
+# exercise 17.2, with the medians above.
 
 # %% [markdown]
-# By hand: $R \approx 57.3 \cdot 10.05 \approx 576$, and $e^{.317 \cdot 576} / 10^{-1.6} \approx 10^{81}$. The
-# clock reads $10^{82}$ in the median of the 39 problems that come there.
-#
-# Exercise 17.2 gives the length at $10^{20}$ and $10^{40}$ steps to 1% in all 39. The number of steps by
-# hand, with the memory at length 200, is off by 2 decades in the median.
-#
-# The other run breaks law 1's first condition: it settles on other tokens first. NGD leaves them after some
-# 15,000 steps; plain descent would stay for $10^{130}$.
+# The one run breaks the law's first condition: it settles on other tokens first. Now the title's question, on
+# the twenty problems. The others' steps can be counted.
+
+
+# %%
+def by_hand(rows, lam, c, w):
+    """mu_hat, ||r||, ||r_0||, log s and the length R at one degree, from an SVM and weights w."""
+    mu = 1 / np.linalg.norm(lam @ rows)
+    r, both = (weights_to_come(rows, lam, c, kept, 0.0) for kept in (0 * w, w))
+    log_s = mu * plain_length(rows, lam, c, 1.0, 1)
+    return mu, np.linalg.norm(r), np.linalg.norm(both - r), log_s, np.linalg.norm(both) / math.tan(ONE)
+
+
+def first(theta, at):
+    """The step at which each run comes within one degree; theta: (runs, places)."""
+    return np.exp([helper.reached(one, np.log(at), ONE) for one in theta])
+
+
+made_of = np.array([by_hand(*tights[k], runs["NGD"][-1][k].flatten().numpy()) for k in range(20)])
+assert np.allclose(np.median(made_of[:, :3], 0), [0.292, 7.0, 7.3], atol=0.06), again.format("17.1")
+mu, _, _, log_s, far = made_of.T
+hand = {"plain: log10": (mu * far - log_s) / LN10, "NGD": far / 0.1, "growing": (15 * far) ** (2 / 3)}
+counted = {"plain: log10": true[:20], "NGD": first(short.angle.T[:20], short.at)}
+for name in ("growing", "Polyak"):
+    path, _, _ = descend(rules[name], range(1, 701))
+    counted[name] = first(torch.stack([helper.angle(W, W_mm) for W in path], 1).numpy(), range(1, 701))
+print("steps to one degree   by hand   counted: median, quartiles   in   by hand says too few in")
+for name, steps in counted.items():
+    digits = 0 if name not in rules and name != "NGD" else -1  # else to ten steps
+    line = np.nanquantile(steps, (0.5, 0.25, 0.75)).round(digits)
+    said = f"{np.median(hand[name]).round(digits):,.0f}" if name in hand else "-"
+    few = int((hand[name] < steps).sum()) if name in hand else "-"
+    print(
+        f"{name:19s}{said:>10s}{line[0]:13,.0f}{line[1]:8,.0f}{line[2]:7,.0f}{np.sum(steps > 0):7}{few:>10}"
+    )
+print("Polyak: R over j / mu_hat after 700 steps, median and quartiles", end=" ")
+print(((path[-1] * W_mm).sum((-1, -2)) * mu_hat**2 / 700).quantile(three).numpy().round(2))
+assert all(abs(np.median(counted[name] / hand[name]) - 1) < 0.03 for name in hand), again.format("17.2")
+
+# %% [markdown]
+# **The answer.** Plain descent needs some $10^{79}$ steps, NGD 5,800, growing steps 440 and Polyak's 240. The
+# law and the clocks say the first three beforehand, with the memory after 3,000 steps of NGD, in the median
+# to 3% (of the exponent for plain descent). The medians alone give $R \approx 57.3 \cdot 10.1 \approx 579$,
+# and $e^{.292 \cdot 579} / 10^{-1.7} \approx 10^{75}$. Polyak's steps have no clock: see 17.4.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Steps that are too long
 #
-# Law 1 and the clocks multiply: with steps of $\eta\sqrt j$ the angle should fall as $j^{-3/2}$, with steps
-# of $\eta j$ as $j^{-2}$. We fit the slope of $\log\theta$ against $\log j$ by least squares, in two decades:
+# The law asks for bounded steps. If it held for growing ones, too, steps of $\eta\sqrt j$ would let the angle
+# fall as $j^{-3/2}$, steps of $\eta j$ as $j^{-2}$. We fit the slope of $\log\theta$ against $\log j$ by least squares, in two decades:
 
 # %%
 marks = quarter(1000, 1) + quarter(31_623, 1)
@@ -556,7 +560,8 @@ for name, size, power in (("0.1 sqrt(j)", 0.1, 0.5), ("sqrt(j)", 1.0, 0.5), ("0.
 # function of $u$. Find it. Return $\eta^*$, below which $u$ shrinks step by step, whatever its direction. You
 # get `rows` and `lam` as before.
 #
-# **Predict first:** let all rows be twice as long. Is $\eta^*$ twice as long, half as long, or the same?
+# **Predict first:** let all rows be twice as long. ($\lambda$ is then a quarter.) Is $\eta^*$ twice as
+# long, half as long, or the same?
 #
 # <details><summary>Hint: the map</summary>
 #
@@ -606,15 +611,16 @@ for factor in (0.97, 1.03, 10.0):
 print(f"1 / mu_hat is above eta* in {int((1 / mu_hat > longest).sum())} of 20")
 
 # %% [markdown]
-# So near the remainder the threshold is sharp.
+# So near the remainder the threshold is sharp: below it the run settles, as the law assumes.
 #
 # **Steps that grow** pass $\eta^*$, those of $0.1\sqrt j$ after some 500 steps. If the zigzag has the order
 # of a step, $\sqrt j$, and the length that of the steps' sum, $j^{3/2}$, the angle is of order $1/j$; and the
 # same for every power. That is no proof.
 #
 # **Polyak's steps** are long, too. On the curve the excess $L - L_\infty$ is $s\,e^{-\hat\mu R}
-# \sum\lambda_{it} = s\,e^{-\hat\mu R}/\hat\mu^2$, so $(L - L_\infty)/\lVert G\rVert = 1/\hat\mu$, above
-# $\eta^*$ in 16 of the twenty.
+# \sum\lambda_{it} = s\,e^{-\hat\mu R}/\hat\mu^2$, so his step would be $(L - L_\infty)/\lVert G\rVert =
+# 1/\hat\mu$, above $\eta^*$ in 16 of the twenty. He zigzags off the curve: $R$ grows by .8 of that a step, in
+# the median (17.3).
 
 # %%
 etas, powers, marks = (0.1, 0.5, 2.0), (-0.5, 0.0, 0.5, 1.0), quarter(1000)
@@ -624,7 +630,6 @@ one = (part[:1].expand(12, *part.shape[1:]) for part in (tokens.X, tokens.z, tok
 path, _, _ = descend(lambda j, W, g: eta * j**a, marks, data.TokenData(*one))
 trail = torch.stack([helper.angle(W, W_mm[:1].expand(12, 10, 10)) for W in path], 1).numpy()
 trail = dict(zip(pairs, trail, strict=True))
-passes = {pair: (float(longest[0]) / pair[0]) ** (1 / pair[1]) for pair in trail if pair[1] > 0}  # eta*
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.6, 4.2))
@@ -633,31 +638,28 @@ for a, color, marker, label in (
     (0.5, ORANGE, "^", r"$0.1\sqrt{j}$"), (1.0, BLACK, "o", "$0.1\\,j$"),
 ):  # fmt: skip
     ax.loglog(marks, trail[0.1, a], color=color, marker=marker, markersize=6, label=label)
-    if a > 0:
-        ax.axvline(passes[0.1, a], color=color, linestyle=":", linewidth=2)
 ax.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$ (radians)", ylim=(1e-3, 2))
 ax.legend(title="steps of", loc="lower left")
 show(
     fig,
     alt="Angle against steps in one problem for four step rules, on logarithmic axes. Steps of 0.1 over the "
-    "root of j hardly turn; growing steps turn most. Dotted lines show where the two that grow pass the "
-    "longest step that settles.",
+    "root of j hardly turn; growing steps turn most. Those of 0.1 j are ahead up to some 500 steps, those of "
+    "0.1 root j after.",
 )
 
 # %% [markdown]
-# **Figure 3.** One problem, steps of 0.1 times a power of $j$. Dotted: where steps pass $\eta^*$.
+# **Figure 3.** One problem, steps of 0.1 times a power of $j$. Those of $0.1\,j$ soon are too long, and lose
+# their lead.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
 def look(eta, a):
-    """One choice of steps among all others, and where its steps pass eta*."""
+    """One choice of steps among all others."""
     figure = Figure(figsize=(6.6, 3.8), layout="none")
     ax = figure.add_axes((0.13, 0.16, 0.83, 0.76))
     for line in trail.values():
         ax.loglog(marks, line, color="0.8", linewidth=1)
     ax.loglog(marks, trail[eta, a], color=BLUE, marker="o", linewidth=2)
-    if 10 <= passes.get((eta, a), math.inf) <= 1000:
-        ax.axvline(passes[eta, a], color=ORANGE, linestyle=":", linewidth=2)
     ax.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$ (radians)", ylim=(1e-3, 2))
     ax.set_title(f"steps {eta} $j^{{{a}}}$: {trail[eta, a][-1]:.3f} after 1,000", fontsize=12)
     return figure
@@ -665,8 +667,7 @@ def look(eta, a):
 
 widgets.sliders(
     look,
-    alt="Angle against steps for one choice of step lengths, the eleven others in grey, a dotted line where "
-    "steps pass the longest that settles.",
+    alt="Angle against steps for one choice of step lengths, the eleven others in grey.",
     eta=ipywidgets.SelectionSlider(options=etas, value=0.1, description="eta"),
     a=ipywidgets.SelectionSlider(options=powers, value=0.5, description="power"),
 )
@@ -674,6 +675,11 @@ widgets.sliders(
 # %% [markdown]
 # **Try it** (Figure 3 without sliders): steps of $\eta$ times a power of $j$. Before you move the sliders,
 # predict: with which power is the angle smallest after 1,000 steps, and does a larger $\eta$ help?
+# <details><summary>Answer</summary>
+#
+# With $\sqrt j$ for $\eta = .1$ and $.5$; for $\eta = 2$ constant steps do as well. A larger $\eta$ helps
+# constant and shrinking steps, which stay below $\eta^*$, but not steps of $\eta j$.
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.5 Adam *(optional)*
@@ -767,22 +773,18 @@ print(f"beta_2 = .999 and eta = .01: window {1 / (1 - 0.999 * math.exp(2 * b)):.
 # The table has the exponent in $j$ over a run's last decade, the median of 40 problems with its 95% bootstrap
 # interval, on the vector $p$ of lesson 06, on $W$ and on $(K, Q)$; then the median angle on $W$ at equal
 # steps, 500, and at equal length, 20 in the run's own norm. *Gap* is $1 - \mu(W)/\hat\mu$, with the smallest
-# lead over the length of $W$ as $\mu(W)$. *Long* are steps of 0.3, *decaying* of $1/\sqrt j$, *linear* of
-# $0.1\,j$. GD's exponent is that of NGD's angle in the plain clock's $\log j$.
+# lead over the length of $W$ as $\mu(W)$. *Decaying* steps are $1/\sqrt j$. GD's exponent is that of NGD's angle in the plain clock's $\log j$.
 
 # %%
 table = [  # optimiser, what of it, expected exponent, and why that, or why none
     ("GD", "angle", "-1", "stated in log j [S]"),
-    ("NGD", "angle", "-1", "law 1; stated -1/2 [V]"),
+    ("NGD", "angle", "-1", "the law; stated -1/2 [V]"),
     ("growing", "angle", "", "ends beyond eta*"),
-    ("linear", "angle", "", "beyond eta*"),
     ("Polyak", "angle", "", "mostly beyond eta*"),
     ("mirror 3", "angle", "-1/2", "if 1/R"),
-    ("mirror 1.5", "angle", "", "no law here"),
     ("sign", "angle", "", "no law here"),
     ("sign", "gap", "-1", "if 1/R"),
     ("sign, decaying", "gap", "-1/2", "stated [F]"),
-    ("sign, long", "angle", "", "misses its SVM"),
     ("spectral", "angle", "", "no law here"),
     ("spectral", "gap", "-1", "if 1/R"),
     ("spectral, decaying", "gap", "-1/2", "stated [F]"),
@@ -834,8 +836,9 @@ for name, length in (("GD", 40.0), ("growing", 1000.0)):
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | one curve | equal angles at equal length | GD, growing: quartiles to 1% |
-# | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 to 2%, a frozen run to 4% |
+# | what is across | $r$ from the SVM, $r_0$ from step 400 | off by 4%, a frozen run by 10% |
 # | plain descent | $R = \frac1{\hat\mu}\log(\eta s j)$ | to 1% at $10^{20}$ steps, 39 of 40 |
+# | to one degree | $10^{78}$, 5,780, 420 steps | $10^{79}$, 5,780, 440 |
 # | the longest step | exercise 17.4 | settles at .97 of it, zigzags at 1.03, 20 of 20 |
 # | Adam's speed | exercise 17.5 | to 5%: 40 of 40, and 36 of 40 for $\beta_2 = .999$ |
 #
@@ -845,11 +848,11 @@ for name, length in (("GD", 40.0), ("growing", 1000.0)):
 # %% [markdown]
 # ## Questions
 #
-# **1.** From step 1,000 to 10,000 plain descent's angle in Figure 1's problem falls as $j^{-0.34}$ (17.3).
-# Is that a rate?
+# **1.** From step 1,000 to 10,000 plain descent's angle falls as $j^{-0.17}$ in the median (17.3). Is that a
+# rate?
 # <details><summary>Answer</summary>
 #
-# No. If the angle goes as $1/R$ with $R = \frac1{\hat\mu}\log(\eta s j)$, a fit in $j$ finds the exponent
+# No. Where the angle goes as $1/R$ with $R = \frac1{\hat\mu}\log(\eta s j)$, a fit in $j$ finds the exponent
 # $-1/\log(\eta s j)$, which goes to 0. Fit against $\log(\eta s j)$, over a decade of it.
 # </details>
 #
@@ -871,9 +874,9 @@ progress("17")
 # - **One curve:** where a run settles, its angle ends as $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$,
 #   with $r$ from the SVM and the scores, and the memory $r_0$ from the run.
 # - **Many clocks:** for short steps $R$ is $\log(\eta s j)/\hat\mu$ for plain descent, $\eta j$ for NGD and
-#   $\frac23\eta j^{3/2}$ for growing steps. In our forty problems plain descent needs $10^{57}$ steps or more
-#   to one degree.
-# - **Too long:** steps beyond $\eta^*$ zigzag, and growing steps lose the exponents of the two laws.
+#   $\frac23\eta j^{3/2}$ for growing steps. To one degree that is some $10^{79}$ plain steps, 5,800 of NGD's
+#   and 440 growing ones, in the median of our twenty problems; Polyak's come there in 240.
+# - **Too long:** near the remainder steps beyond $\eta^*$ zigzag, and growing steps end at $1/j$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
@@ -885,9 +888,6 @@ progress("17")
 #   linear models, from $1/\log j$ for the direction to $1/j^2$ for the margin (with momentum in the dual).
 # - C. Fan, M. Schmidt, C. Thrampoulidis, *Implicit Bias of Spectral Descent and Muon on Multiclass Separable
 #   Data* (2025, arXiv 2502.04664).
-#
-# The memory's part in the angle, plain descent's constant, the reading of one clock from another and the
-# longest step on attention are this lesson's own derivations and measurements.
 #
 # **New in the library:** [`rates.strengths`](../mini_attn/rates.py),
 # [`rates.log_excess`](../mini_attn/rates.py), [`rates.remainder`](../mini_attn/rates.py),
