@@ -216,7 +216,7 @@ def tight(problem, solution, strengths: Tensor, trial: int) -> tuple[np.ndarray,
     lam @ rows is the SVM's solution.
 
     Raises:
-        ValueError: where law 1 says nothing: dependent rows, a strength <= 0, or another lead as short.
+        ValueError: where the law does not hold: dependent rows, a strength <= 0, or another lead as short.
     """
     carries = solution.dual[trial] > 1e-7 * solution.dual[trial].max()
     rows = problem.a[trial][carries]
@@ -229,7 +229,7 @@ def tight(problem, solution, strengths: Tensor, trial: int) -> tuple[np.ndarray,
         or shortest > len(rows)
         or strengths[trial][carries].min() <= 0
     ):
-        raise ValueError(f"problem {trial} does not meet law 1's conditions on its rows")
+        raise ValueError(f"problem {trial} does not meet the law's conditions on its rows")
     return rows.numpy(), lam.numpy(), strengths[trial][carries].numpy()
 
 
@@ -343,18 +343,12 @@ def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Te
 def exponents(sweeps: dict, parameter: str, optimiser: str, what: str = "angle") -> Tensor | None:
     """The fitted exponents over the last decade, (trials,), or None where nothing is stored.
 
-    "GD": in log j, read from NGD's clock, as far as that was recorded. Polyak's steps on (K, Q): of the runs
-    that select the tokens that NGD does.
+    Polyak's steps on (K, Q): of the runs that select the tokens that NGD does.
     """
     if optimiser not in sweeps[parameter].optimiser:
         return None
-    if optimiser == "GD":
-        if parameter == "KQ":
-            return None
-        x, y = (stored_values(sweeps, parameter, "NGD", name)[:, 3:] for name in ("clock", what))
-    else:
-        x = torch.tensor(steps_of(parameter, optimiser)[4:], dtype=torch.float64)
-        y = stored_values(sweeps, parameter, optimiser, what)[:, 4:]
+    x = torch.tensor(steps_of(parameter, optimiser)[4:], dtype=torch.float64)
+    y = stored_values(sweeps, parameter, optimiser, what)[:, 4:]
     if (parameter, optimiser) == ("KQ", "Polyak"):
         ends = (stored_values(sweeps, "KQ", name, "selected") for name in ("Polyak", "NGD"))
         y = y[torch.eq(*ends).all(-1)]

@@ -181,7 +181,7 @@ def test_steps_that_come_down_again_beat_one_over_j():
 
 @pytest.mark.parametrize(("rho", "lr", "expected"), [(3.0, 0.1, -0.5), (1.5, 1.0, -1.0)])
 def test_mirror_descent_has_the_exponent_of_its_length_or_of_its_steps(rho, lr, expected):
-    """R grows as j^(1 / (rho - 1)): for rho = 3 law 1; for rho = 1.5 steps of W grow, law 2."""
+    """R grows as j^(1 / (rho - 1)): for rho = 3 the angle is 1/R; for rho = 1.5 steps of W grow."""
     mirror = Runner(lambda w: optim.MirrorDescent(w, lr=lr, p=rho, batch_dims=1), ())
     at = [316, 562, 1000, 1778, 3160]
     angles = prompt_angles(8, 174, mirror, at, rho)[0]
