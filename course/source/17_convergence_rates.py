@@ -520,15 +520,15 @@ assert all(abs(np.median(counted[name] / hand[name]) - 1) < 0.03 for name in han
 
 # %% [markdown]
 # **The answer:** the law and the clocks say three of the four numbers beforehand, in the median to 3% (of the
-# exponent for plain descent); they err on both sides, more often by too few. The medians alone give $R
+# exponent for plain descent); more often they say too few. The medians alone give $R
 # \approx 579$ and $e^{.292 \cdot 579} / 10^{-1.7} \approx 10^{75}$. Polyak's steps have no clock.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Steps that are too long
 #
 # The law asks for bounded steps. If it held for growing ones, too, steps of $\eta\sqrt j$ would let the angle
-# fall as $j^{-3/2}$, steps of $\eta j$ as $j^{-2}$. The slope of $\log\theta$ against
-# $\log j$ in two decades:
+# fall as $j^{-3/2}$, steps of $\eta j$ as $j^{-2}$. The slope of
+# $\log\theta$ against $\log j$ in two decades:
 
 # %%
 marks = quarter(1000, 1) + quarter(31_623, 1)
@@ -608,7 +608,7 @@ for factor in (0.97, 1.03, 10.0):
 print(f"1 / mu_hat is above eta* in {int((1 / mu_hat > longest).sum())} of 20")
 
 # %% [markdown]
-# So near the remainder the threshold is sharp: below it the run settles, as the law assumes.
+# So near the remainder the threshold is sharp: below it runs settle, as the law assumes.
 #
 # **Steps that grow** pass $\eta^*$, those of $0.1\sqrt j$ after some 500 steps. If the zigzag has the order
 # of a step, $\sqrt j$, and the length that of the steps' sum, $j^{3/2}$, the angle is of order $1/j$. That is
