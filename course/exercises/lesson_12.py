@@ -221,86 +221,90 @@ TIES = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 12.4 locally optimal choices
-def _winners(
-    chance=lambda k: 1 / (1 + k),
-    join=lambda chances: chances.prod(axis=1),
-    mean=lambda product, possible: (product * possible).mean(),
+# --------------------------------------------------------------------------- 12.4 the turning point
+def _optimal(
+    support=lambda D, n: D / n,
+    win=lambda k: 1 / (1 + k),
+    sequences=lambda n: n,
     choices=lambda n, T: T**n,
+    possible=lambda P, n: P,
+    first=1,
 ):
-    """An answer from the chance of one sequence, that of all, the mean over the draws, and the choices."""
-    return lambda k, possible, T: choices(k.shape[1], T) * mean(join(chance(k)), possible)
+    """An answer from the support tokens, the chance to win, the sequences, the choices and the law."""
+
+    def answer(P, n, T):
+        k = support(np.arange(first, len(P) + first), n)
+        return choices(n, T) * possible(P, n) * win(k) ** sequences(n)
+
+    return answer
 
 
-_expected_winners = _winners()
+_optimal_choices = _optimal()
 
 
-def _winners_of_means(k, possible, T):
-    return T ** k.shape[1] * possible.mean() / (1 + k[possible].mean(axis=0)).prod()
-
-
-def _winners_cases(rng):
-    """One sequence and one draw first; then draws with unlike ties, some of them impossible (k = 0)."""
-    cases = [(np.array([[1]]), np.array([True]), 3)]
-    cases.append((np.array([[2, 1], [0, 1]]), np.array([True, True]), 4))
-    for n, T in ((2, 3), (3, 4), (4, 3), (2, 6)):
-        possible = np.append(rng.random(39) < 0.7, [True, False])
-        k = rng.integers(0, T, size=(41, n)) * possible[:, None]
-        k[-2] = np.arange(n) % 2 + 1
-        cases.append((k, possible, T))
+def _optimal_cases(rng):
+    """One sequence first, then two; then laws that rise to 1 at the count."""
+    cases = [(np.array([0.5, 1.0]), 1, 3), (np.array([0.25, 1.0]), 2, 2)]
+    for n, T in ((2, 5), (3, 4), (5, 3), (4, 6)):
+        cases.append((np.sort(rng.uniform(0.02, 1, n * (T - 1) - n)), n, T))
     return cases
 
 
-WINNERS = Exercise(
+OPTIMAL = Exercise(
     id="12.4",
-    title="How many are locally optimal?",
+    title="The turning point",
     points=3,
-    minutes=10,
+    minutes=8,
     difficulty=2,
-    reference=_expected_winners,
-    cases=_winners_cases,
+    reference=_optimal_choices,
+    cases=_optimal_cases,
     misconceptions=known(
-        _winners(mean=lambda product, possible: product.mean()),
-        "You counted impossible choices, with their k = 0, as certain winners. They add 0 to the mean.",
-        _winners(mean=lambda product, possible: product[possible].mean()),
-        "That is the mean over the possible choices. The impossible ones count too, with 0.",
-        _winners(mean=lambda product, possible: (product * possible).sum()),
-        "You summed over the draws. Each draw is another data set: take the mean, then count the choices.",
-        _winners(choices=lambda n, T: 1),
+        _optimal(choices=lambda n, T: 1),
         "That is the chance of one choice. A data set has T^n of them.",
-        _winners(choices=lambda n, T: T * n),
+        _optimal(choices=lambda n, T: T * n),
         "There are T^n choices, not n T: one of T tokens in each of n sequences.",
-        _winners(choices=lambda n, T: n**T),
+        _optimal(choices=lambda n, T: n**T),
         "There are T^n choices: T tokens for the first sequence, T for the second, and so on. You took n^T.",
-        _winners(choices=lambda n, T: T),
+        _optimal(choices=lambda n, T: T),
         "T choices are those of one sequence. With n sequences there are T^n.",
-        _winners(chance=lambda k: 1 / np.maximum(k, 1)),
+        _optimal(possible=lambda P, n: 1),
+        "An impossible choice is not locally optimal: the chance P that it is possible is missing.",
+        _optimal(possible=lambda P, n: P**n),
+        "P is the chance that the whole choice is possible, in all n sequences together: take it once.",
+        _optimal(support=lambda D, n: D),
+        "You gave every sequence all D support tokens. They are shared out: D / n for each of n sequences.",
+        _optimal(sequences=lambda n: 1),
+        "The choice must win in *every* sequence: multiply the chances of all n.",
+        _optimal(support=lambda D, n: D, sequences=lambda n: 1),
+        "You pooled the support tokens of all sequences. Only those of one sequence compete with each other.",
+        _optimal(win=lambda k: 1 / np.maximum(k, 1)),
         "The chosen token is one of k + 1 that compete, so its chance is 1/(k + 1).",
-        _winners(chance=lambda k: k / (1 + k)),
+        _optimal(win=lambda k: 1 / k),
+        "1/k leaves the chosen token out. With k support tokens there are k + 1 that compete.",
+        _optimal(win=lambda k: k / (1 + k)),
         "k/(k + 1) is the chance that one of the support tokens scores highest. The chosen one has the rest.",
-        _winners(chance=lambda k: 0.5**k),
+        _optimal(win=lambda k: 0.5**k),
         "One half for each support token would need independent comparisons. They share the chosen token: "
         "it is the best of k + 1 with chance 1/(k + 1).",
-        _winners(join=lambda chances: chances.mean(axis=1)),
-        "The choice must win in *every* sequence: multiply the chances of the sequences, do not average.",
-        _winners(join=lambda chances: chances.sum(axis=1)),
-        "The choice must win in *every* sequence: multiply the chances of the sequences, do not add them.",
-        _winners(join=lambda chances: chances.min(axis=1)),
-        "The sequence with most ties is not the only one to win: multiply the chances of all.",
-        _winners(chance=lambda k: k, join=lambda k: 1 / (1 + k.sum(axis=1))),
-        "You pooled the support tokens of all sequences. Only those of one sequence compete with each other.",
-        _winners_of_means,
-        "You averaged the support tokens first. The mean of a product of 1/(1 + k) is another number: take "
-        "the product for each draw, then the mean.",
-        _winners(mean=lambda product, possible: product.mean() * possible.mean()),
-        "An impossible choice has 0 in place of its own product: multiply before you take the mean.",
-        lambda k, possible, T: _expected_winners(k, possible, T) - 1,
+        _optimal(support=lambda D, n: D // n),
+        "You rounded D / n down. Here the mean number of support tokens of a sequence need not be whole.",
+        _optimal(first=0),
+        "The first entry of P belongs to D = 1, not to D = 0.",
+        lambda P, n, T: _optimal_choices(P, n, T) * P,
+        "P is there twice: a choice is possible with chance P, once.",
+        lambda P, n, T: T**n * P / (1 + np.arange(1, len(P) + 1) / T) ** n,
+        "D support tokens shared by n sequences are D / n for each, not D / T.",
+        lambda P, n, T: T**n * P / (1 + T - 1) ** n,
+        "You gave the chosen token the chance 1/T against all tokens. Only the support tokens compete.",
+        lambda P, n, T: _optimal_choices(P, n, T) - 1,
         "You took the best choice away. Asked for are all locally optimal choices, with the best one.",
-        _winners(mean=lambda product, possible: product * possible),
-        "That is one number for each draw. Asked for is the expectation: their mean.",
-        lambda k, possible, T: possible.mean() * np.ones(1)[0],
-        "You gave every token of a sequence the same chance 1/T. Only the support tokens compete.",
+        lambda P, n, T: 1 + _optimal_choices(P, n, T).argmax(),
+        "That is where the number is largest. Return the number itself, for every D.",
+        lambda P, n, T: _optimal_choices(P, n, T).max(),
+        "That is the largest number. Return one for every D.",
+        lambda P, n, T: np.cumsum(_optimal_choices(P, n, T)),
+        "You added up over D. Each D is another data set, with a number of its own.",
     ),
 )
 
-EXERCISES = [ENOUGH, ONE_LENGTH, TIES, WINNERS]
+EXERCISES = [ENOUGH, ONE_LENGTH, TIES, OPTIMAL]

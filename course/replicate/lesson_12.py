@@ -1,6 +1,6 @@
 """Lesson 12: which runs end at the best tokens, over sizes and numbers of sequences.
 
-python -m course replicate --fresh 12.shares 12.wide 12.rivals 12.escape
+python -m course replicate --fresh 12.shares 12.wide 12.rivals 12.dimensions
 """
 
 from __future__ import annotations
@@ -177,15 +177,41 @@ def longer(n, T, d, seed, place, steps):
     return words(descend(attend("p", tokens.keys.shape[-1], 100), tokens, steps), tokens)[place]
 
 
-def support_counts(kind: str, n, T, d, draws=3000, seed=0):
-    """One choice for each of `draws` data sets: its support tokens (draws, n), whether it is possible."""
-    tokens = compressed(data.random_tokens(n, T, d, trials=draws, seed=seed))
-    first = torch.zeros(draws, n, dtype=torch.int64)  # tokens are alike, so this choice will do
-    solution = svm.solve(problem(kind, tokens.keys, tokens.z, first), throw=False)
+def drawn_choice(kind: str, tokens, seed: int, heads: int):
+    """One choice of each data set, drawn without a look at the scores.
+
+    Returns:
+        Whether it is possible (trials,), its support tokens (trials, n), and the chance that it is locally
+        optimal (trials,): over all labels and some new heads, which leave the Att-SVM as it is.
+    """
+    trials, n, T, d = tokens.keys.shape
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randint(T, (trials, n), generator=generator)
+    v = torch.randn(trials, 1, d, heads, generator=generator, dtype=torch.float64)
+    solution = svm.solve(problem(kind, tokens.keys, tokens.z, chosen), throw=False)
+    can = torch.as_tensor(solution.status == "optimal")
     w = solution.value[:, None].expand_as(tokens.z) if kind == "p" else tokens.z @ solution.value.mT
-    k = geometry.support_tokens((tokens.keys @ w[..., None])[..., 0], first).sum(dim=-1)
-    can = solution.status == "optimal"
-    return k.numpy() * can[:, None], can
+    support = geometry.support_tokens((tokens.keys @ w[..., None])[..., 0], chosen) & can[:, None, None]
+    scores = tokens.keys @ v  # (trials, n, T, heads), for the label 1
+    over = scores.gather(2, chosen[..., None, None].expand(-1, -1, 1, heads)) - scores
+    won = [((sign * over > 0) | ~support[..., None]).all(dim=2).double() for sign in (1, -1)]
+    return can, support.sum(dim=-1), (won[0] + won[1]).div(2).prod(dim=1).mean(dim=-1) * can
+
+
+def dimensions(kind, n, T, d, *, trials, seed):
+    """The run, whether the best choice is possible, and some drawn choices of each data set."""
+    number, heads = (128 // d, 32) if kind == "p" else (4, 128)  # of p few are possible, of W few win
+    tokens = compressed(data.random_tokens(n, T, d, trials=trials, seed=seed))
+    code = words(descend(attend(kind, tokens.keys.shape[-1], trials), tokens, steps=600), tokens)
+    draws = [drawn_choice(kind, tokens, seed + draw, heads) for draw in range(number)]
+    can, support, chance = (torch.stack(each).double() for each in zip(*draws, strict=True))
+    return {
+        "code": code.to(torch.int8),
+        "possible": possible(kind, tokens),
+        "random_possible": can.mean(dim=0).float(),
+        "support": (support.sum(dim=-1) * can).mean(dim=0).float(),  # of impossible ones none
+        "locally_optimal": chance.mean(dim=0).float(),
+    }
 
 
 MEASURED = [
@@ -220,12 +246,13 @@ MEASURED = [
         minutes=2,
     ),
     Measured(
-        id="12.escape",
-        what="W only, four times the runs: few of its problems have a rival.",
-        trial=rivals,
-        grid={"kind": ["W"], "size": [0, 1, 2], "d": [4, 8, 16]},
+        id="12.dimensions",
+        what="Eight sequences of six tokens: runs, and choices possible and locally optimal, as d grows.",
+        trial=dimensions,
+        grid={"kind": ["p", "W"], "n": [8], "T": [6], "d": [4, 6, 8, 10, 12, 16, 24, 32, 64]},
         trials=2000,
-        batch=100,
-        minutes=2,
+        batch=500,
+        paired=("kind",),
+        minutes=6,
     ),
 ]

@@ -5,9 +5,6 @@
 # hold that over-parameterisation helps: it makes every choice possible and the landscape benign.
 #
 # **The question: how many dimensions are enough, and for what?**
-#
-# To make *every* choice possible, to make a *random* choice possible, to *find* the best one: that is three
-# questions.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -15,7 +12,7 @@
 # - say for which $n, T, d$ every choice of tokens is possible, and prove it;
 # - predict how often a random choice is possible, for $p$ and Gaussian tokens;
 # - check three conditions for a run to end at the best tokens;
-# - predict how many choices are locally optimal.
+# - predict at which $d$ most choices are locally optimal.
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, local winners) and the matrix $W$
 # of [lesson 10](10_cross_self_attention.ipynb). About 75 minutes.
@@ -59,7 +56,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # compute again.
 
 # %%
-names = ("shares", "wide", "rivals", "escape")
+names = ("shares", "wide", "rivals", "dimensions")
 found = {name: measured(f"12.{name}").load() for name in names}
 KINDS = {"p": ("$p$", BLUE, "o"), "W": ("$W$", ORANGE, "s"), "KQ": ("$(K, Q)$", GREEN, "^")}
 shares = found["shares"]
@@ -94,20 +91,17 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** Share of global runs, 500 runs a point. Bars: the true shares at most 1.96 standard
-# deviations away (Wilson's 95% band, `sweep.wilson`).
+# **Figure 1.** Share of global runs, 500 runs a point. Bars: Wilson's 95% bands (`sweep.wilson`).
 
 # %%
 across = is_global.mean("trial")
 print("n = 8, T = 6, d = 24:", *(f"{kind} {across.sel(kind=kind, n=8, T=6, d=24):.2f}" for kind in KINDS))
 assert (across.sel(d=24) > across.sel(d=4)).all()
-ahead = (across.sel(kind="KQ") - across.sel(kind="W")).sel(n=8, T=6)
-assert ahead.sel(d=4) > 0.05 > -0.03 > ahead.sel(d=24)
 
 # %% [markdown]
 # At every $n$ and $T$ more runs are global at $d = 24$ than at $d = 4$. In the right panel most runs of $p$
-# still miss the best tokens at $d = 24$, where those of $W$ find them; $(K, Q)$ is above $W$ at $d = 4$ and
-# below it at $d = 24$. Its local winners belong to another SVM (lesson 11), and we now leave it out.
+# still miss the best tokens at $d = 24$, where most of $W$ find them. The local winners of $(K, Q)$ belong to
+# another SVM (lesson 11), and we now leave it out.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.2 Possible for every choice
@@ -119,10 +113,10 @@ assert ahead.sel(d=4) > 0.05 > -0.03 > ahead.sel(d=24)
 # > **Theorem** (Tarzanagh, Li, Thrampoulidis, Oymak, 2023). If $d \ge \max(T - 1, n)$, then for almost all
 # > tokens and queries the Att-SVM for $W$ is feasible for *every* choice $\alpha$.
 #
-# *Why.* If $d \ge n$, the queries $z_i$ are linearly independent, so there is a $W$ with $W z_i = p_i$ for
-# any $p_i$ we like. Each sequence is then on its own: it needs a $p_i$ with $p_i \cdot (x_{i\alpha_i} -
-# x_{it}) \ge 1$ for $t \ne \alpha_i$. If $d \ge T - 1$, these $T - 1$ differences are linearly independent,
-# and a $p_i$ can give them any values. $\square$
+# *Why.* For almost all data: if $d \ge n$, the queries $z_i$ are linearly independent, so there is a $W$ with
+# $W z_i = p_i$ for any $p_i$ we like. Each sequence is then on its own: it needs a $p_i$ with
+# $p_i \cdot (x_{i\alpha_i} - x_{it}) \ge 1$ for $t \ne \alpha_i$. If $d \ge T - 1$, these $T - 1$
+# differences are linearly independent, and a $p_i$ can give them any values. $\square$
 
 # %% [markdown]
 # ### Exercise 12.1: Enough dimensions for every choice
@@ -445,7 +439,8 @@ show(
 # sequence, and then no $W z_i$ selects it. As $d \ge n$, each sequence is on its own there, so the exact
 # share is the law for $p$ and one sequence, to the power $n$.
 #
-# For tokens of one length the law is no guide: in the last row *every* choice would be possible (12.2).
+# For $W$, tokens of one length and $d \ge n$ the law is no guide: in the last row *every* choice would be
+# possible (12.2).
 #
 # Figure 3 for other $n$ and $T$, with a mark where *every* choice is possible by the count:
 
@@ -488,8 +483,8 @@ classes = {
 print(f"{'runs':28s}       p       W")
 for name, of in classes.items():
     print(f"{name:28s}" + "".join(f"{int(of.sel(kind=kind).sum()):8d}" for kind in ("p", "W")))
-missed = 1 - is_global.sel(kind="W", n=8, T=6, d=8).mean().item()
-print(f"W, n = 8, T = 6, d = 8, every choice possible: share of runs that miss the best tokens {missed:.2f}")
+lost = is_local.sel(kind="W", n=8, T=6, d=8).mean().item()
+print(f"W, n = 8, T = 6, d = 8, every choice possible: share of local runs {lost:.2f}")
 assert possible.sel(kind="W", n=8, T=6, d=8).all()
 assert not (is_global & ~possible).any()
 
@@ -505,8 +500,8 @@ ways = {
     "as in 12.1": {},
     "steps x 3": {"lr": 0.3},
     "constant steps": {"steps": 3000, "schedule": lambda step: 1.0},
-    "start 10 away": {"away": 10},
-    "100 away": {"away": 100},
+    "start at 10": {"away": 10},  # its length, in a random direction
+    "start at 100": {"away": 100},
 }
 print("share of 200, global", *(f"{name:>15s}" for name in ways))
 for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
@@ -518,7 +513,7 @@ for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
     assert hits[0] > hits[3] + 0.08 > hits[4] + 0.16
 
 # %% [markdown]
-# The steps change fewer than 8 of 200 outcomes, a far start many more.
+# The steps change few outcomes, a far start many.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.5 What makes a run global
@@ -529,9 +524,9 @@ for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
 # of a condition for global convergence.
 #
 # (ii) *No rival*: the best choice is possible and has no **rival**, another choice that is locally optimal
-# (in lessons 05 to 08 rivals were tokens). By lesson 07's theorem only locally optimal choices can last, so
-# without a rival no other end is left. That our finite runs decide, the theorem does not say. We measure it
-# where all $T^n$ choices were tried: $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$, $d \ge 4$.
+# (in lessons 05 to 08 rivals were tokens). Lesson 07's theorem suggests, but does not prove, that a run then
+# is global. We measure it where all $T^n$ choices were tried: $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$, with
+# 500 runs for each $d = 4, 8, 16, 32, 64$.
 #
 # (iii) *Differences of scores*: let $\gamma_i$ and $\gamma_i'$ be the best and the second best score. A
 # best token that is not ahead has at most half of the attention, so $u_i \le \frac12 (\gamma_i +
@@ -558,7 +553,7 @@ for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):  # the sizes are those of
     early = runs.descend(runs.attend(kind, d, 200), tokens, steps=80)
     for name, ends, holds in (
         ("(i) first gradient", codes.sel(kind=kind).values, favoured.sel(kind=kind).values),
-        ("(ii) no rival", *runs.tried(kind, found["wide"], found["rivals"], found["escape"])),
+        ("(ii) no rival", *runs.tried(kind, found["wide"].sel(d=slice(64)), found["rivals"])),
         ("(iii) scores", runs.ends(kind, tokens).numpy(), small_excess(early, tokens).numpy()),
     ):
         local, undecided = ((ends[holds] == way).sum() for way in (runs.LOCAL, runs.UNDECIDED))
@@ -570,90 +565,85 @@ after = [runs.longer(*problem, steps=6000) for problem in runs.UNFINISHED]
 print("the two exceptions to (ii) after 6,000 steps, global:", [end.item() == runs.GLOBAL for end in after])
 
 # %% [markdown]
-# **(i) is not enough**: some runs that it favours end at another choice.
+# **(i) is not enough** with our short steps: a few runs that it favours end at another choice. Where it
+# holds, a start far along $-\nabla L(0)$ gives every best token nearly all attention, and so meets (iii).
 #
-# **(ii) held up**: the two exceptions were not finished, and after 6,000 steps both are global. **(iii)
-# held up**, as it must.
-#
+# **(ii) and (iii) held up**: the two exceptions were not finished, and after 6,000 steps both are global.
 # None of the three is necessary, as the last column shows.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.6 Why dimensions help
 #
-# Rivals decide, so let us count the locally optimal choices. For each of many data sets draw *one* choice,
-# without a look at the scores, and solve its Att-SVM: is it possible, and how many **support tokens** $k_i$
-# has it in sequence $i$ (leads of exactly 1)? It is locally optimal if it is possible and scores higher
-# than its support tokens in every sequence.
+# A choice is locally optimal if it is possible and, in every sequence, scores higher than its **support
+# tokens** (leads of exactly 1). More dimensions make more choices possible, but give each more support tokens
+# to beat. For $D$ numbers ($d$ for $p$, $d^2$ for $W$) assume:
 #
-# ### Exercise 12.4: How many are locally optimal?
+# - A choice is possible with the law's $P$.
+# - It then has as many support tokens as there are numbers, $D / n$ in each sequence.
+# - With $k$ support tokens the chosen one scores highest with chance $1 / (1 + k)$ (exercise 07.1), in each
+#   sequence independently.
 #
-# ★★☆ · 10 minutes
+# ### Exercise 12.4: The turning point
 #
-# Assume that the chosen token and its $k_i$ support tokens are equally likely to score highest, in each
-# sequence independently. Return how many of the $T^n$ choices of a data set are then locally optimal, on
-# average. **Predict** first: does the number rise or fall from $d = 4$ to 64? And what is it where every
-# choice is possible and all other tokens are support tokens?
+# ★★☆ · 8 minutes
+#
+# Return how many choices are then locally optimal on average, for $D = 1, 2, \dots$, at most $n\,(T - 1)$.
+# **Predict** first: for $n = 8$, $T = 6$ the law passes one half near $D = 12$. At which $D$ is the number
+# largest?
 #
 # <details><summary>Hint</summary>
 #
-# How many tokens compete in sequence $i$, and with what chance does the chosen one win? And with what chance
-# in all sequences?
+# With what chance does the chosen token win in one sequence? In all $n$?
 # </details>
 #
-# <details><summary>Hint: the mean</summary>
+# <details><summary>Hint: the number</summary>
 #
-# What does an impossible choice add to the mean over the draws? That mean is the chance of *one* choice.
+# A choice has to be possible *and* to win. That is the chance of *one* choice. How many are there?
 # </details>
 
 
 # %%
 @exercise("12.4")
-def expected_winners(k, possible, T):
-    """Return the mean number of locally optimal choices.
-
-    k (draws, n) are the support tokens of each drawn choice, 0 where possible (draws,) is False.
-    """
+def optimal_choices(P, n, T):
+    """Return the mean number of locally optimal choices, an array: for D numbers the law is P[D - 1]."""
     ### BEGIN SOLUTION
-    return T ** k.shape[1] * (possible * (1 / (1 + k)).prod(axis=1)).mean()
+    D = np.arange(1, len(P) + 1)
+    return T**n * P / (1 + D / n) ** n
     ### END SOLUTION
 
 
 # %%
-check("12.4", expected_winners)
+check("12.4", optimal_choices)
 
 # %% [markdown]
-# The number is
-#
-# $$T^n\; \mathbb E \Big[ \mathbf 1_{\text{possible}} \prod_i \frac{1}{1 + k_i} \Big] .$$
-#
-# If every choice is possible and all other tokens are support tokens, it is $T^n / T^n = 1$: the best
-# choice alone. For $k_i \le 1$ the assumption is true, as the sign $y_i$ is random; for more it need not
-# be. We compare with the stored counts, where all choices were tried.
+# The number is $T^n P\, (1 + D/n)^{-n}$: it rises with $P$, and falls once $P$ is near 1. To count, we draw
+# choices of 2,000 data sets for each $d$, without a look at the scores, and see how often they are locally
+# optimal for random labels and heads.
 
 # %%
-print("                 support tokens   locally optimal: predicted   counted   global runs")
-for kind, size in (("p", 2), ("p", 1), ("W", 2), ("W", 1)):
-    n, T = runs.RIVALS[size]
-    for d in (4, 16, 64):
-        stored = (found["wide"] if size == 2 else found["rivals"].sel(size=size)).sel(kind=kind, d=d)
-        counted = (stored.wrong + stored.possible).mean().item()  # the rivals and the best choice
-        k, can = runs.support_counts(kind, n, T, d)
-        predicted, share = expected_winners(k, can, T), (stored.code == runs.GLOBAL).mean().item()
-        print(f"{kind} ({n}, {T}), d = {d:2d}".ljust(20), end="")
-        print(f"{k[can].mean():11.1f} {predicted:28.1f} {counted:9.1f} {share:13.2f}")
-        assert 0.95 < predicted / counted < {"p": 1.35, "W": 1.9}[kind], again.format("12.4")
-for kind in ("p", "W"):  # 6^8 choices are too many to try
-    predicted = expected_winners(*runs.support_counts(kind, 8, 6, 24), T=6)
-    share = across.sel(kind=kind, n=8, T=6, d=24).item()
-    print(f"{kind} (8, 6), d = 24 {float(f'{predicted:.1g}'):39.0f} {share:23.2f}")
-    assert abs(predicted / {"p": 400, "W": 6}[kind] - 1) < 0.15
+n, T = 8, 6
+P = np.array([law("p", n, T, D) for D in range(1, n * (T - 1) + 1)])  # more leads than that there are not
+predicted = optimal_choices(P, n, T)
+print("               support   locally optimal choices   best choice    global, of")
+print("               tokens    predicted       counted   possible       these")
+for kind, dimensions in (("p", (4, 6, 8, 10, 12, 16, 24, 64)), ("W", (4, 8, 24, 64))):
+    for d in dimensions:
+        here = found["dimensions"].sel(kind=kind, n=n, T=T, d=d)
+        guess = predicted[min(d if kind == "p" else d * d, len(P)) - 1]
+        counted, can = T**n * here.locally_optimal.mean().item(), here.possible.mean().item()
+        of_these, k = (here.code == runs.GLOBAL).mean() / can, here.support.sum() / here.random_possible.sum()
+        print(f"{kind}, d = {d:2d} {k:12.1f} {guess:12.0f} {counted:13.0f} {can:10.2f} {of_these:13.2f}")
+print("largest predicted number: D =", 1 + predicted.argmax())
+assert 9 <= 1 + predicted.argmax() <= 11, again.format("12.4")
 
 # %% [markdown]
-# From $d = 4$ to 64 **a choice has more support tokens to beat, and fewer choices are locally optimal**. In
-# these rows the prediction is at most a third too high for $p$, and less than twice too high for $W$.
+# The turn comes where it was predicted. The predicted numbers are too low, most of all past the turn, where
+# a choice has far fewer than $D$ support tokens.
 #
-# Where every choice is possible, the number less 1 is the mean number of rivals. The last two rows go with
-# figure 1, right: the formula gives $p$ about 400 locally optimal choices, $W$ about 6.
+# **For $p$ dimensions help twice. Up to the turn the best choice is possible more often, but it gets more
+# rivals, and of the runs that could be global fewer are. From $d = 16$ on it is nearly always possible, rivals
+# get fewer, and more runs are global.** $W$ is past the turn at $d = 4$, with 16 numbers: only the second
+# help is left.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.7 Claims and measurements
@@ -663,10 +653,9 @@ for kind in ("p", "W"):  # 6^8 choices are too many to try
 # | every choice possible, $W$, almost all tokens | $d \ge T - 1$, $d^2 \ge n (T - 1)$ | proved, sharp |
 # | the same, tokens of one length | also from $d \ge n$, at any $T$ | proved |
 # | random choice possible, $p$, Gaussian tokens | the law of 12.3 | within 0.06 |
-# | favoured by the first gradient | global | not: 32 runs of $p$, 6 of $W$ are local |
-# | no rival, best choice possible | global | all but 2 of 24,037, unfinished |
-# | differences of scores, (iii) | global | all that met it |
-# | locally optimal choices | $T^n\,\mathbb E\,[\mathbf 1 \prod_i 1/(1 + k_i)]$ | $p$: high by up to a third |
+# | favoured by the first gradient | part of a condition | not enough with our steps |
+# | no rival, best choice possible | global | all but 2 of 9,538, unfinished |
+# | most locally optimal choices, $p$, $n = 8$, $T = 6$ | $D = 10$ | $d = 10$ and 12, nearly equal |
 
 # %% [markdown]
 # ## Questions
@@ -688,9 +677,9 @@ progress("12")
 # - To make **every** choice possible for $W$: as many numbers as rows, $d^2 \ge n\,(T - 1)$, if
 #   $d \ge T - 1$, for almost all tokens. For tokens of **one length** $d \ge n$ is enough as well.
 # - To make half of the **random** choices possible for $p$ and Gaussian tokens: about $n\,\nu_T$.
-# - To **find** the best choice: possible is not enough, as runs are lost to rivals. A possible choice is
-#   locally optimal with chance about $\prod_i 1/(1 + k_i)$. From $d = 4$ to 64 support tokens became more,
-#   the number of locally optimal choices fell towards 1, and the share of global runs rose.
+# - To **find** the best choice: possible is not enough, it may have rivals. For $p$ at $n = 8$, $T = 6$ more
+#   dimensions first made it possible, with more and more rivals; then rivals got fewer. For $W$ only the
+#   second was left from $d = 4$ on.
 
 # %% [markdown]
 # ## Further reading
@@ -704,8 +693,9 @@ progress("12")
 # - T. M. Cover, *Geometrical and Statistical Properties of Systems of Linear Inequalities* (IEEE Trans.
 #   1965); J. G. Wendel, *A Problem in Geometric Probability* (Math. Scand. 1962).
 #
-# The count $d^2 \ge n(T - 1)$, the proposition on tokens of one length, the use of the two formulas for
-# attention, condition (iii) and the number of 12.6 are this lesson's own: short arguments and measurements.
+# The count $d^2 \ge n(T - 1)$, the proposition on tokens of one length, the use of the formula for
+# attention, condition (iii) and the turning point of 12.6 are this lesson's own: short arguments and
+# measurements. The chance $1 / (1 + k)$ is lesson 07's.
 #
 # **New in the library:** [`sweep.sweep`](../mini_attn/sweep/run.py) and
 # [`sweep.wilson`](../mini_attn/sweep/shares.py).

@@ -7,7 +7,7 @@ from course import exercises
 from course.replicate import lesson_12 as runs
 from mini_attn import data, models
 
-_, one_length, ties, expected_winners = (spec.reference for spec in exercises.exercises("12"))
+_, one_length, ties, optimal_choices = (spec.reference for spec in exercises.exercises("12"))
 
 
 def test_w_of_tokens_of_one_length_makes_the_selected_ones_beat_all_other_unit_vectors():
@@ -19,17 +19,19 @@ def test_w_of_tokens_of_one_length_makes_the_selected_ones_beat_all_other_unit_v
     assert (others @ p.T < 1).all()
 
 
-def test_orthogonal_tokens_and_queries_have_one_winner_expected():
-    """All other tokens are support tokens, and every choice is possible: the best choice alone is left."""
-    k, possible = np.full((5, 3), 3), np.ones(5, dtype=bool)
-    np.testing.assert_allclose(expected_winners(k, possible, 4), 1)
+def test_where_all_tokens_are_support_tokens_one_choice_is_left():
+    """As many numbers as rows, and every choice possible."""
+    for n, T in ((1, 4), (3, 4), (5, 2)):
+        np.testing.assert_allclose(optimal_choices(np.ones(n * (T - 1)), n, T)[-1], 1)
 
 
-def test_support_counts_are_those_of_one_pair_of_tokens():
-    """n = 1, T = 2: one row, always tight."""
-    k, possible = runs.support_counts("p", 1, 2, 5, draws=20)
-    assert possible.all()
-    assert (k == 1).all()
+def test_a_drawn_choice_of_one_pair_of_tokens():
+    """n = 1, T = 2: one row, always tight, and of the two tokens one wins."""
+    tokens = data.random_tokens(1, 2, 5, trials=20, seed=3)
+    can, support, chance = runs.drawn_choice("p", tokens, seed=1, heads=4)
+    assert can.all()
+    assert (support == 1).all()
+    assert (chance == 0.5).all()
 
 
 def test_the_first_leads_are_those_of_the_formula():

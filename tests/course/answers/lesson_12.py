@@ -39,13 +39,13 @@ def ties_by_sets(h, most=99, keep=lambda tied, first: (first + sum(tied)) / (1 +
     return np.array(counts)
 
 
-def winners_by_loop(k, possible, T, impossible=0.0):
-    """Draw by draw, sequence by sequence, in exact fractions."""
-    total = Fraction(0)
-    for row, can in zip(np.asarray(k).tolist(), possible, strict=True):
-        odds = math.prod(1 + int(one) for one in row)
-        total += Fraction(1, odds) if can else Fraction(impossible)
-    return float(total * T ** len(row) / len(k))
+def optimal_by_loop(P, n, T, extra=0, shared=None):
+    """One number of dimensions after the other, in exact fractions but for P."""
+    numbers = []
+    for D, chance in enumerate(np.asarray(P).tolist(), start=1):
+        competing = 1 + Fraction(D + extra, n if shared is None else shared)
+        numbers.append(chance * float((T / competing) ** n))
+    return torch.tensor(numbers)
 
 
 def one_length_by_dual(x, z):
@@ -115,22 +115,25 @@ ANSWERS = {
         ],
     },
     "12.4": {
-        "also_right": winners_by_loop,
+        "also_right": optimal_by_loop,
         "wrong": [
-            lambda k, possible, T: winners_by_loop(k, possible, T, impossible=1.0),
-            lambda k, possible, T: winners_by_loop(k[possible], possible[possible], T),
-            lambda k, possible, T: winners_by_loop(k, ~possible, T),
-            lambda k, possible, T: winners_by_loop(k, possible, T) / T,
-            lambda k, possible, T: winners_by_loop(k.T, np.ones(k.shape[1], dtype=bool), T),
-            lambda k, possible, T: winners_by_loop(k, possible, T + 1),
-            lambda k, possible, T: winners_by_loop(k, possible, T - 1),
-            lambda k, possible, T: winners_by_loop(k + 1, possible, T),
-            lambda k, possible, T: winners_by_loop(k[:, :1], possible, T),
-            lambda k, possible, T: max(1.0, winners_by_loop(k, possible, T)) if len(k) > 2 else 1.0,
-            lambda k, possible, T: round(winners_by_loop(k, possible, T)),
-            lambda k, possible, T: np.median(possible / (1 + k).prod(axis=1)) * T ** k.shape[1],
-            lambda k, possible, T: T ** k.shape[1] * (possible / (T ** k.shape[1])).mean(),
-            lambda k, possible, T: 1.0,
+            lambda P, n, T: optimal_by_loop(P, n, T + 1),
+            lambda P, n, T: optimal_by_loop(P, n, T - 1),
+            lambda P, n, T: optimal_by_loop(P, n + 1, T),
+            lambda P, n, T: optimal_by_loop(P, n, T, extra=1),
+            lambda P, n, T: optimal_by_loop(P, n, T, extra=-1),
+            lambda P, n, T: optimal_by_loop(P, n, T, shared=1),
+            lambda P, n, T: optimal_by_loop(P, n, T, shared=n + 1),
+            lambda P, n, T: optimal_by_loop(P, n, T, shared=n * (T - 1)),
+            lambda P, n, T: optimal_by_loop(1 - P, n, T),
+            lambda P, n, T: optimal_by_loop(np.ones(len(P)), n, T),
+            lambda P, n, T: optimal_by_loop(P, n, T)[-1:],
+            lambda P, n, T: optimal_by_loop(P, n, T).max(),
+            lambda P, n, T: optimal_by_loop(P, n, T).argmax(),
+            lambda P, n, T: optimal_by_loop(P, n, T).round(),
+            lambda P, n, T: optimal_by_loop(P, n, T).flip(0),
+            lambda P, n, T: np.maximum(1, optimal_by_loop(P, n, T).numpy()),
+            lambda P, n, T: np.ones(len(P)),
         ],
     },
 }

@@ -159,7 +159,7 @@ def test_each_lesson_has_the_functions_of_its_own_sweeps_that_it_shows(library):
     shown = {n: functions(library(n) / "course" / "replicate") for n in ("06", "12", "15", "17", "18")}
     assert shown["06"] == shown["15"] == {}
     assert {*shown["12"]} == {"lesson_12"}
-    assert {"attend", "support_counts"} <= shown["12"]["lesson_12"]
+    assert {"attend", "longer"} <= shown["12"]["lesson_12"]
     assert not {"wide", "crowded", "load"} & shown["12"]["lesson_12"]
     assert {*shown["17"]} == {"lesson_17"}
     assert {*shown["18"]["lesson_18"]} == {"cases"}
