@@ -165,7 +165,7 @@ check("12.1", enough)
 # Rows of the SVM with different $a$ fill different lines, and those with the same $a$ have independent
 # queries.
 #
-# On the unit sphere, too: let $x_{it}$ be $x_{i\alpha_i}$ with the sign of its coordinate $a$ turned round.
+# On the unit sphere, too, if $d \ge 2$: let $x_{it}$ be $x_{i\alpha_i}$ with the sign of its coordinate $a$ turned round.
 # The difference is then a multiple of $e_a$. $\square$
 # </details>
 
@@ -211,7 +211,7 @@ check("12.2", one_length)
 # leads at least 1. $\square$
 #
 # So for tokens of one length the count *or* $d \ge n$ is enough. We try all $T^n$ choices of Gaussian
-# tokens, then of the same scaled to length 1: about 30,000 SVMs.
+# tokens, then of the same scaled to length 1.
 
 # %%
 print("        n  T  d  rows  numbers    every choice possible, share of 60: Gaussian   one length")
@@ -492,8 +492,8 @@ assert not (is_global & ~possible).any()
 # A decided run *is* a separating $p$ or $W$: none was global where that is impossible. But thousands of
 # each kind were local although it was possible, for $W$ even where *every* choice is (last line).
 #
-# Do the start and the steps matter? **Predict**, with lesson 07: which changes more, steps three times as
-# long, steps that do not grow, or a start far from zero?
+# **Predict**, with lesson 07: which changes more, steps three times as long, steps that do not grow, or a
+# start far from zero?
 
 # %%
 ways = {
@@ -523,10 +523,9 @@ for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
 # (i) *First gradient*: every best token is ahead at $-\nabla L(0)$. In Tarzanagh et al. (2023) this is part
 # of a condition for global convergence.
 #
-# (ii) *No rival*: the best choice is possible and has no **rival**, another choice that is locally optimal
-# (in lessons 05 to 08 rivals were tokens). Lesson 07's theorem suggests, but does not prove, that a run then
-# is global. We measure it where all $T^n$ choices were tried: $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$, with
-# 500 runs for each $d = 4, 8, 16, 32, 64$.
+# (ii) *No rival*: the best choice is possible and has no **rival**, another choice that is locally optimal.
+# Lesson 07's theorem suggests, but does not prove, that a run then is global. We measure it where all $T^n$
+# choices were tried: $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$, 500 runs for each $d = 4, 8, 16, 32, 64$.
 #
 # (iii) *Differences of scores*: let $\gamma_i$ and $\gamma_i'$ be the best and the second best score. A
 # best token that is not ahead has at most half of the attention, so $u_i \le \frac12 (\gamma_i +
@@ -585,7 +584,7 @@ print("the two exceptions to (ii) after 6,000 steps, global:", [end.item() == ru
 #
 # ### Exercise 12.4: The turning point
 #
-# ★★☆ · 8 minutes
+# ★★☆ · 10 minutes
 #
 # Return how many choices are then locally optimal on average, for $D = 1, 2, \dots$, at most $n\,(T - 1)$.
 # **Predict** first: for $n = 8$, $T = 6$ the law passes one half near $D = 12$. At which $D$ is the number
@@ -641,9 +640,9 @@ assert 9 <= 1 + predicted.argmax() <= 11, again.format("12.4")
 # a choice has far fewer than $D$ support tokens.
 #
 # **For $p$ dimensions help twice. Up to the turn the best choice is possible more often, but it gets more
-# rivals, and of the runs that could be global fewer are. From $d = 16$ on it is nearly always possible, rivals
-# get fewer, and more runs are global.** $W$ is past the turn at $d = 4$, with 16 numbers: only the second
-# help is left.
+# rivals, and of the runs that could be global fewer are. From $d = 16$ on it is nearly always possible,
+# rivals get fewer, and more runs are global.** $W$ is past the turn at $d = 4$, with 16 numbers: only the
+# second help is left.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.7 Claims and measurements
