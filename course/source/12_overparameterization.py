@@ -165,8 +165,8 @@ check("12.1", enough)
 # Rows of the SVM with different $a$ fill different lines, and those with the same $a$ have independent
 # queries.
 #
-# On the unit sphere, too, if $d \ge 2$: let $x_{it}$ be $x_{i\alpha_i}$ with the sign of its coordinate $a$ turned round.
-# The difference is then a multiple of $e_a$. $\square$
+# On the unit sphere, too, if $d \ge 2$: let $x_{it}$ be $x_{i\alpha_i}$ with the sign of its coordinate $a$
+# turned round. The difference is then a multiple of $e_a$. $\square$
 # </details>
 
 # %% [markdown]
