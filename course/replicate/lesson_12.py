@@ -1,6 +1,6 @@
 """Lesson 12: which runs end at the best tokens, over sizes and numbers of sequences.
 
-python -m course replicate --fresh 12.shares 12.wide 12.rivals 12.dimensions
+python -m course replicate --fresh 12.shares 12.wide 12.rivals 12.dimensions_p 12.dimensions_W
 """
 
 from __future__ import annotations
@@ -246,13 +246,23 @@ MEASURED = [
         minutes=2,
     ),
     Measured(
-        id="12.dimensions",
-        what="Eight sequences of six tokens: runs, and choices possible and locally optimal, as d grows.",
+        id="12.dimensions_p",
+        what="p, eight sequences of six tokens: runs, and choices possible and locally optimal, as d grows.",
         trial=dimensions,
-        grid={"kind": ["p", "W"], "n": [8], "T": [6], "d": [4, 6, 8, 10, 12, 16, 24, 32, 64]},
+        grid={"kind": ["p"], "n": [8], "T": [6], "d": [4, 6, 8, 10, 12, 16, 24, 64]},
         trials=2000,
         batch=500,
         paired=("kind",),
-        minutes=6,
+        minutes=4,
+    ),
+    Measured(
+        id="12.dimensions_W",
+        what="W, eight sequences of six tokens: runs, and choices possible and locally optimal, as d grows.",
+        trial=dimensions,
+        grid={"kind": ["W"], "n": [8], "T": [6], "d": [4, 8, 24, 64]},
+        trials=2000,
+        batch=500,
+        paired=("kind",),
+        minutes=2,
     ),
 ]

@@ -56,7 +56,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # compute again.
 
 # %%
-names = ("shares", "wide", "rivals", "dimensions")
+names = ("shares", "wide", "rivals", "dimensions_p", "dimensions_W")
 found = {name: measured(f"12.{name}").load() for name in names}
 KINDS = {"p": ("$p$", BLUE, "o"), "W": ("$W$", ORANGE, "s"), "KQ": ("$(K, Q)$", GREEN, "^")}
 shares = found["shares"]
@@ -621,13 +621,13 @@ check("12.4", optimal_choices)
 
 # %%
 n, T = 8, 6
-P = np.array([law("p", n, T, D) for D in range(1, n * (T - 1) + 1)])  # more leads than that there are not
+P = np.array([law("p", n, T, D) for D in range(1, n * (T - 1) + 1)])  # there are no more leads
 predicted = optimal_choices(P, n, T)
 print("               support   locally optimal choices   best choice    global, of")
 print("               tokens    predicted       counted   possible       these")
 for kind, dimensions in (("p", (4, 6, 8, 10, 12, 16, 24, 64)), ("W", (4, 8, 24, 64))):
     for d in dimensions:
-        here = found["dimensions"].sel(kind=kind, n=n, T=T, d=d)
+        here = found[f"dimensions_{kind}"].sel(kind=kind, n=n, T=T, d=d)
         guess = predicted[min(d if kind == "p" else d * d, len(P)) - 1]
         counted, can = T**n * here.locally_optimal.mean().item(), here.possible.mean().item()
         of_these, k = (here.code == runs.GLOBAL).mean() / can, here.support.sum() / here.random_possible.sum()
