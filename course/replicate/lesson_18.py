@@ -361,28 +361,75 @@ def control(d, T, n=ASKED, distances=DISTANCES, *, trials, seed):
     }
 
 
+def numbers(d, T, n=ASKED, distances=(0.4, 4.0), size=16.0, *, trials, seed):
+    """The layer of `control`, trained by least squares to have random numbers as its logits: no SVM.
+
+    The numbers are normal, of standard deviation `size`; the loss has a minimum. The first slope is its own.
+    """
+    X, _, E = few_sentences(trials, seed % 10_000, n=n + ASKED, T=T, d=d)
+    half = (n + ASKED) // 2
+    fresh = torch.arange(n + ASKED) % half >= n // 2
+    tokens = {"seen": net.embed({"embed": E}, X[:, ~fresh]), "unseen": net.embed({"embed": E}, X[:, fresh])}
+    judges = {who: (x, torch.ones(x.shape[:3], dtype=torch.bool)) for who, x in tokens.items()}
+    P, generator = net.simple(("K and Q",), trials, d, 8, seed), torch.Generator().manual_seed(seed)
+    first = {name: P[name].clone() for name in ("K0", "Q0")}
+    W_0, a = net.matrix(first, 0), math.sqrt(d) * tokens["seen"][:, None]
+    goal = size * torch.randn(trials, 1, n, T, T, generator=generator, dtype=torch.float64)
+
+    def loss(P):
+        logits = (a @ net.matrix(P, 0)[:, :, None].mT) @ a.mT
+        return (logits - goal).square().mean((1, 2, 3, 4)).sum()
+
+    pulls = {"flow": of_tokens(*judges["seen"], 1, generator), "first": first_slopes(P, loss, 1)[0]}
+    adam = torch.optim.Adam([P[name].requires_grad_() for name in first], lr=LR)
+    W, there = torch.zeros(len(distances), *W_0.shape).double(), torch.zeros(len(distances), trials).bool()
+    for _ in range(4 * STEPS):
+        now = net.matrix(P, 0).detach()
+        gone = (now - W_0).norm(dim=(-2, -1))[:, 0] / W_0.norm(dim=(-2, -1))[:, 0]
+        for i, distance in enumerate(distances):
+            here = (gone >= distance) & ~there[i]
+            W[i, here] = now[here]
+            there[i] |= here
+        if there.all():
+            break
+        adam.zero_grad()
+        loss(P).backward()
+        adam.step()
+    assert there.all()
+    found = [against_rivals(one - W_0, W_0, first["K0"], first["Q0"], pulls, judges) for one in W]
+    for one, at in zip(W, found, strict=True):
+        at["moved"] = (one - W_0).norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1))
+    return {name: torch.stack([at[name][:, 0] for at in found], 1).float() for name in found[0]}
+
+
 def cases(name):
     """What 18.6 compares: case -> cosines by the ten learned and ten unseen, (2, runs, heads).
 
     For "moved" the distances from the start in lengths of W_0, (runs, heads).
     """
-    linear, ten = (measured(f"18.{sweep}").load() for sweep in ("control", "ten"))
+    labels, numbers, ten = (measured(f"18.{sweep}").load() for sweep in ("control", "numbers", "ten"))
+    sizes, found = ((32, 16), (32, 8), (16, 16), (16, 8)), {}
 
     def of(cell):
         if name == "moved":
             return cell[name].values
         return np.stack([cell[f"{name}_{who}"].values for who in ("seen", "unseen")])
 
-    found = {}
-    for d, T, looks in ((32, 16, (0, 1, 2, 3)), (32, 8, (0, 3)), (16, 16, (0, 3)), (16, 8, (0, 3))):
-        for i in looks:
-            at = f"linear layer, d = {d}, T = {T}, {DISTANCES[i]:g} lengths"
-            found[at] = of(linear.sel(d=d, T=T))[..., [i]]
+    def add(what, sweep, d, T, i, distance):
+        found[f"{what}, d = {d}, T = {T}, {distance:g} lengths"] = of(sweep.sel(d=d, T=T))[..., [i]]
+
+    for d, T in sizes:
+        add("linear layer", labels, d, T, 0, DISTANCES[0])
+    add("linear layer", labels, *sizes[0], 1, DISTANCES[1])
+    add("random numbers", numbers, *sizes[0], 0, DISTANCES[0])
     for tokens in ("digits", "sentences"):
         for layer in (0, 1):
             far = float(ten.moved.sel(tokens=tokens)[:, layer].mean())
             at = f"transformer, {tokens}, layer {layer + 1}, {far:.1f} lengths"
             found[at] = of(ten.sel(tokens=tokens))[..., layer, :]
+    for what, sweep, i in (("linear layer", labels, 3), ("random numbers", numbers, 1)):
+        for d, T in sizes:
+            add(what, sweep, d, T, i, DISTANCES[3])
     return found
 
 
@@ -428,6 +475,15 @@ MEASURED = [
         "18.control",
         "The same in one linear layer on ten sentences, at equal distances from the start, at four sizes.",
         control,
+        {"d": [16, 32], "T": [8, 16]},
+        trials=20,
+        batch=5,
+        minutes=2,
+    ),
+    Measured(
+        "18.numbers",
+        "The same in this layer, trained by least squares to have random numbers as its logits.",
+        numbers,
         {"d": [16, 32], "T": [8, 16]},
         trials=20,
         batch=5,
