@@ -243,9 +243,8 @@ show(
 # Of unseen sentences it gets 0.59 right, where guessing gets 0.5: it learns them mostly by heart.
 
 # %% [markdown]
-# **Which tokens win?** In the theory the *best* token, with the largest score $-\partial L/\partial s_{kt}$,
-# where $L$ is the loss. **Predict:** in which share of its choices does a head look most at it? And how many
-# of the positions agree on one token?
+# **Which tokens win?** In the theory the *best*, with the largest score $-\partial L/\partial s_{kt}$, where
+# $L$ is the loss. **Predict:** in which share of its choices does a head look most at it?
 
 # %%
 print("layer 1, layer 2:       best token wins                       agree on one token")
@@ -256,8 +255,8 @@ for tokens in ("digits", "sentences"):
     print(f"{tokens:12s}", *("  {:.2f}, {:.2f}".format(*share) for share in shares))
 
 # %% [markdown]
-# Seldom the best: in layer 1 as by chance, in layer 2 in a tenth of the choices. But in layer 2 of the digits
-# 0.81 of the positions, on average, choose the same token. Such **sinks** are in none of our theorems.
+# In layer 1 it wins as by chance, in layer 2 in a tenth of the choices. But in layer 2 of the digits 0.81 of
+# the positions, on average, choose the same token: a **sink**, in none of our theorems.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 The SVM of a head
@@ -375,8 +374,8 @@ assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 # judges there are ten training sequences). The selection must be its own: for another head's, or tokens drawn
 # at random, the cosine is 0.
 #
-# With **weight decay**, here 0.3% of all weights a step, $W$ cannot grow without bound, and the theorems
-# stop. Counted from where decay alone would have brought $W_0$, the free $W$ is ahead there, too. How can a
+# With **weight decay** (0.3% of all weights a step; we count from where decay alone would have brought $W_0$)
+# the free $W$ is ahead, too. How can a
 # matrix that learned nothing agree so well with an SVM?
 
 # %% [markdown]
@@ -523,19 +522,19 @@ assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.forma
 # ## 18.6 A test that can fail
 #
 # The *lead* of a movement over a rival is its cosine minus the rival's. A head that moves towards the SVM of
-# the sequences that it learns should lead by more when these judge than when unseen ones do. Let $c_{rh}$ be
-# the cosine of head $h$ in run $r$ by ten learned sequences, $c'_{rh}$ by ten unseen ones, and $b_{rh}$,
+# the sequences that it learns should lead by more when these judge than when unseen ones do. For head $h$ of
+# run $r$ let $c_{rh}$ be the cosine by ten learned sequences, $c'_{rh}$ by ten unseen ones, and $b_{rh}$,
 # $b'_{rh}$ the rival's. The **excess** is the mean over runs of
 #
 # $$e_r = \frac1H \sum_{h=1}^H \bigl[(c_{rh} - b_{rh}) - (c'_{rh} - b'_{rh})\bigr].$$
 #
-# A test needs a case that should **pass**: one linear layer that learns the labels of ten sentences of $T$
-# words. Its embeddings and its readout are random and stay, every word asks, and Adam trains $K$ and $Q$.
+# A test needs a case that should **pass**: one linear layer learns the **labels** of ten sentences of $T$
+# words. Embeddings and readout are random and stay, every word asks, and Adam trains $K$ and $Q$.
 #
 # And it needs cases that should **fail**. In the **first slope** $K$ and $Q$ flow equally far along the
-# negative slope of the loss at $W_0$, held constant. With **random numbers** Adam trains the layer's $K$ and
-# $Q$ by least squares, to have normal numbers of standard deviation 16 as its logits: its slopes follow the
-# data all the way, but it asks for no margin.
+# negative slope of the loss at $W_0$, held constant. With **random numbers** the layer's logits are trained,
+# by least squares, to be normal numbers of standard deviation 16: its slopes follow the data all the way, but
+# no margin is asked for.
 
 # %% [markdown]
 # ### Exercise 18.3: The excess
@@ -625,25 +624,25 @@ show(
 # **Far out the test works.** At 4 lengths, at each of four sizes, the layer that learns labels has an excess
 # of 0.06 to 0.20 over its first slope. With random numbers we see none: each interval ends below 0.03.
 #
-# **Near the start it cannot tell.** At 0.4 and 0.7 lengths the intervals of the layer with labels contain 0,
-# too. They reach up to 0.05: a small excess would not be seen.
+# **Near the start it cannot tell.** At 0.4 and 0.7 lengths the intervals with labels contain 0, too, and
+# reach up to 0.05.
 #
 # **The verdict.** The transformers that learn ten sequences stop at 0.4 to 0.7 lengths, also after ten times
-# as many steps; that of 18.1 is at 0.6 and 0.8. Those on ten have an excess of 0.01 to 0.03 over the first
-# slope, in each of four layers. But so near the start a layer that goes to an SVM need not show one. Whether
-# the heads go to one, this test cannot tell.
+# as many steps; 18.1's went 0.65 and 0.80. Those on ten have an excess of 0.01 to 0.03 over the first slope.
+# But so near the start a layer that goes to an SVM need not show one: where the heads go, this test cannot
+# tell.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
 #
-# The *base* is one linear layer on 16 sentences with embeddings of length 1. The last word asks. $W$ itself
-# is trained, from 0, by 300 steps of normalised gradient descent; $K$ and $Q$ start at random. The sentences
-# judge, as the trained layer reads them, by lesson 06's SVM with **hard** margins. *Length* is
-# $\lVert W\rVert_F$. *Longer* means 3,000 steps (1,000 with an MLP). The lead is over a free $W$ that is made
-# and judged alike; intervals are of ten draws.
+# The *base* is one linear layer on 16 sentences with embeddings of length 1, whose last word asks. Normalised
+# gradient descent trains $W$ itself from 0 in 300 steps ($K$ and $Q$ from random ones); *longer* means 3,000,
+# with an MLP 1,000. The same sentences judge, as the trained layer reads them, by lesson 06's SVM with
+# **hard** margins. *Length* is $\lVert W\rVert_F$. The lead is over a free $W$ that is made and judged
+# alike; intervals are of ten draws.
 #
-# **Predict before you run on:** which turn the direction, each added to the base: a readout that learns, $K$
-# and $Q$, embeddings that learn, Adam, every token asking, a norm, an MLP, weight decay?
+# **Predict first:** which of these, added to the base, turn the direction: a learned readout, $K$ and $Q$,
+# learned embeddings, Adam, every token asking, a norm, an MLP, weight decay?
 
 # %%
 apart, longer = (measured(f"18.{name}").load() for name in ("apart", "longer"))
@@ -663,14 +662,13 @@ assert apart.whole.sel(setting="base").min() > 0.99
 assert (0.92 < nuclear < 0.95, layers) == (True, 4)
 
 # %% [markdown]
-# - **The direction stays** (median above 0.96): the readout learns, every token asks, weight decay of 1% a
-#   step.
-# - **The SVM of another norm:** keys and queries have 0.71, and by lesson 11's nuclear norm 0.93.
-# - **Another direction:** longer, Adam (0.84) and a residual with an MLP (0.74) lead the free $W$.
-# - **Not always:** with embeddings that learn the smallest of ten cosines is 0.47; if every token asks, too,
-#   ten draws cannot tell.
+# - **The direction stays** (median above 0.96): a learned readout, every token asking, weight decay.
+# - **The SVM of another norm:** keys and queries have 0.71, and 0.93 by lesson 11's nuclear norm.
+# - **Another direction,** still ahead of the free $W$: longer, Adam (0.84), and an MLP with a residual (0.74).
+# - **Not always:** with learned embeddings the smallest of ten cosines is 0.47; if every token asks, too, ten
+#   draws cannot tell.
 # - **Not there yet:** with a norm before the readout $W$ has a length of 1.5 after 3,000 steps.
-# - **No hard margins,** in six of ten draws: a second layer, whose tokens move.
+# - **No hard margins,** in six of ten draws: a second layer.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.8 Is the SVM solved? *(optional)*
@@ -743,10 +741,9 @@ assert value * (1 + 1e-9) > lower_bound(A, w, 1.0) > 0.999 * value, again.format
 # | 3 | ten times longer, five other seeds, one other size |
 # | 2 | an answer in two sentences that promises no more than was shown |
 #
-# Three directions:
+# Two directions:
 #
 # - **Moving tokens.** A flow of the untrained network's tokens has less (below). Mix the tokens of all steps.
-# - **The right norm.** Keys and queries have 0.93 in the nuclear norm. Does it see more at 0.4 lengths?
 # - **A longer way.** From small keys and queries a transformer must go many lengths. What is its excess?
 
 # %%
@@ -790,8 +787,8 @@ progress("18")
 #
 # - The SVM over a head's own selection agrees with the head's movement, **and so it does for a movement that
 #   nobody trained.** A cosine needs a rival.
-# - A test needs cases that should pass, and that should fail. Ours tells a layer that goes to an SVM from two
-#   that do not at 4 lengths, and not where our transformers stop.
+# - A test needs cases that should pass, and that should fail. At 4 lengths ours tells a layer that goes to an
+#   SVM from two movements that do not; where our transformers stop it does not.
 # - What *is* an SVM, then? In one linear layer over tokens that stand still, $W$ itself, by gradient descent.
 #   By Adam it has a cosine of 0.84.
 # - **The limits:** two data sets, one of them learned by heart, and one size of transformer.
