@@ -6,7 +6,8 @@ norm before the readout takes the direction down to that control, and so do movi
 asks; an MLP only delays the decision. In a two-layer transformer the SVM of a head's own selection has
 a cosine well above that of random tokens or of another head, and below that of a matrix that nobody trained;
 attention sharpens while the data are fitted. Keys and queries of a linear layer see an excess over random
-pulls, and, far from the start only, over the first slope held constant.
+pulls, and, far from the start only, over the first slope held constant; trained to
+give random numbers they see none.
 """
 
 import pytest
@@ -78,6 +79,13 @@ def test_far_out_it_passes_and_its_first_slope_fails(control):
     assert abs(near) < 0.06
     assert far > 0.08
     assert excess(control, "first", "flow")[1] < 0.06
+
+
+def test_far_out_a_layer_that_learns_random_numbers_fails():
+    found = stored.numbers(24, 8, n=12, distances=(3.0,), size=12.0, trials=6, seed=84)
+    assert (found["moved"] - 3.0).abs().max() < 0.1
+    for rival in ("flow", "first"):
+        assert excess(found, "own", rival)[0] < 0.05
 
 
 def test_an_mlp_only_delays_the_decision():
