@@ -240,7 +240,7 @@ show(
 # In each of 20 runs most of the entropy's fall has come when we first see 99% right. Attention does not become
 # sparse: each layer keeps a relative entropy above 0.3.
 #
-# Of unseen sentences it gets 0.59 right, where guessing gets 0.5: it learns them mostly by heart.
+# Of unseen sentences the networks get 0.59 right, where guessing gets 0.5: they learn mostly by heart.
 
 # %% [markdown]
 # **Which tokens win?** In the theory the *best*, with the largest score $-\partial L/\partial s_{kt}$, where
@@ -549,7 +549,8 @@ assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.forma
 # <details><summary>An answer</summary>
 #
 # The free $W$ shares the tokens with training, the first slope also the loss, but only at the start. The
-# random numbers share all but the margins, so they are the closest control.
+# random numbers share the tokens, the optimiser and that each slope depends on where $W$ is, but ask for no
+# margin: so they are the closest control.
 # </details>
 # <details><summary>Hint 1</summary>
 #
