@@ -237,8 +237,8 @@ show(
 # and the share wrong in training.
 
 # %% [markdown]
-# In each of 20 runs most of the entropy's fall has come when we first see 99% right. Attention does not become
-# sparse: each layer keeps a relative entropy above 0.3.
+# In each of 20 runs most of the entropy's fall has come when we first see 99% right. Attention does not
+# become sparse: each layer keeps a relative entropy above 0.3.
 #
 # Of unseen sentences the networks get 0.59 right, where guessing gets 0.5: they learn mostly by heart.
 
