@@ -3,7 +3,6 @@
 import numpy as np
 import torch
 from scipy.integrate import solve_ivp
-from scipy.optimize import linprog
 from scipy.special import expit, log_softmax, ndtr, softmax
 
 from course.replicate.stored import Measured
@@ -241,39 +240,6 @@ def head_output(V: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return torch.relu(x @ V.mT).sum(-1)
 
 
-def kink_runs(d: int, *, trials: int, seed: int) -> dict:
-    """The best mixtures of a ReLU head, exactly: a token where y = +1, a linear program where y = -1."""
-    tokens, head, _ = problem("relu", d, trials, seed)
-    X, V, y = tokens.X.numpy(), head.V.numpy(), tokens.y.numpy()
-    kept, kinks, flat = (np.zeros((trials, N), dtype=dtype) for dtype in ("int8", "int8", "bool"))
-    for i, k in np.ndindex(trials, N):
-        if y[i, k] > 0:
-            s = np.eye(T)[np.maximum(X[i, k] @ V[i].T, 0).sum(-1).argmax()]
-        else:
-            s = least_relu(X[i, k] @ V[i].T)
-        inner = s @ X[i, k] @ V[i].T
-        kept[i, k], kinks[i, k] = (s > 1e-9).sum(), (np.abs(inner) < 1e-9).sum()
-        flat[i, k] = y[i, k] < 0 and np.maximum(inner, 0).sum() < 1e-9
-    return {"label": y.astype("int8"), "kept": kept, "kinks": kinks, "flat": flat}
-
-
-def least_relu(inner: np.ndarray) -> np.ndarray:
-    """argmin_s sum_k relu((s inner)_k) over mixtures s (T,), inner (T, hidden): a vertex of a linear program.
-
-    min sum_k r_k    subject to    r_k >= (s inner)_k,  r >= 0,  s >= 0,  sum_t s_t = 1
-    """
-    tokens, hidden = inner.shape
-    found = linprog(
-        np.r_[np.zeros(tokens), np.ones(hidden)],
-        A_ub=np.c_[inner.T, -np.eye(hidden)],
-        b_ub=np.zeros(hidden),
-        A_eq=np.r_[np.ones(tokens), np.zeros(hidden)][None],
-        b_eq=[1.0],
-        method="highs-ds",
-    )
-    return found.x[:tokens]
-
-
 MEASURED = [
     Measured(
         "13.returns",
@@ -301,14 +267,5 @@ MEASURED = [
         trials=1000,
         batch=100,
         minutes=1,
-    ),
-    Measured(
-        "13.kinks",
-        "Best mixtures of a ReLU head: tokens kept, hidden units at their kink, flat minima.",
-        kink_runs,
-        {"d": [4, 6, 8, 10]},
-        trials=500,
-        batch=50,
-        minutes=0.5,
     ),
 ]

@@ -118,7 +118,7 @@ show(
 
 # %% [markdown]
 # **Figure 1.** The signed output $y f$ over all mixtures of three tokens: dark is good. Star: the best one.
-# Dashed: $y f = 0$. Each panel has its own scale.
+# Dashed: $y f = 0$.
 
 # %% [markdown]
 # With $y = +1$ the best attention is all on token 3. With $y = -1$ every single token is classified *wrongly*
@@ -176,12 +176,11 @@ def random_pairs(d):
 
 
 signs = rng.choice([-1.0, 1.0], size=(10, 6))
-for d, weights in ((2, np.ones((10, 2))), (6, np.ones((10, 6))), (6, signs)):
+named = ((2, "all +1", np.ones((10, 2))), (6, "all +1", np.ones((10, 6))), (6, "of both signs", signs))
+for d, name, weights in named:
     pairs = [(*random_pairs(d), weight) for weight in weights]
     share = {y: np.mean([mixes(*pair[:3], y, pair[3]) for pair in pairs]) for y in (1, -1)}
-    name = "of both signs" if weights is signs else "all +1"
-    print(f"10 heads, d = {d}, output weights {name:13s}: both ends gain in", end=" ")
-    print(f"{share[1]:5.1%} for y = +1, {share[-1]:5.1%} for y = -1")
+    print(f"d = {d}, weights {name:13s}: both ends gain, y = +1 {share[1]:5.1%}, y = -1 {share[-1]:5.1%}")
 
 # %% [markdown]
 # Both slopes point inwards only if $y f$ bends *down* somewhere along the edge, and the output weights set
@@ -200,7 +199,7 @@ for d, weights in ((2, np.ones((10, 2))), (6, np.ones((10, 6))), (6, signs)):
 # tangent plane there. At a kink there is no such plane.
 #
 # A ReLU head with output weights $+1$ is convex, and so is such a gelu head where all
-# $|4 V_k \cdot x| \le \sqrt 2$.
+# $|4 V_k \cdot x| \le \sqrt 2$ (the picture's once $V$ is divided by 2.1, below).
 
 
 # %% [markdown]
@@ -262,8 +261,9 @@ assert top - value < 0.001, again.format("13.1")
 #
 # > **The limit with several tokens kept** (informal, after Tarzanagh, Li, Thrampoulidis and Oymak, 2023; the
 # > conditions are ours; measured here, not proved). Follow locally best $W$ of length $R$ that move
-# > continuously as $R$ grows. Sequence $i$ keeps the tokens $O_i$, with shares $s_{it}$. Far out $W \approx
-# > W_{\mathrm{fin}} + \frac RN W_{\mathrm{dir}}$ up to a bounded remainder, $N = \|W_{\mathrm{dir}}\|_F$, and
+# > continuously as $R$ grows. Sequence $i$ keeps the tokens $O_i$, with shares $s_{it} > 0$. Far out $W$ is
+# > $\frac RN W_{\mathrm{dir}}$ plus a bounded matrix, $N = \|W_{\mathrm{dir}}\|_F$, and its part in the span
+# > of the *equality rows* $(x_{ia} - x_{ib}) z_i^\top$ tends to $W_{\mathrm{fin}}$:
 # >
 # > $$W_{\mathrm{dir}} = \arg\min_W \|W\|_F \quad \text{s.t.} \quad (x_{ia} - x_{ib})^\top W z_i = 0, \qquad
 # > (x_{ia} - x_{it})^\top W z_i \ge 1 \qquad (a, b \in O_i,\ t \notin O_i),$$
@@ -276,9 +276,8 @@ assert top - value < 0.001, again.format("13.1")
 # > maximum of $y_i f$ over the shares of $O_i$, with negative curvature (so no kink); $c_{it} > 0$ for
 # > support tokens, whose multipliers in the SVM are unique and positive; $O_i$ no longer changes.
 #
-# $W_{\mathrm{dir}}$ is perpendicular to $W_{\mathrm{fin}}$, a combination of the equality rows
-# $(x_{ia} - x_{ib}) z_i^\top$. With one token kept in each sequence $W_{\mathrm{fin}} = 0$, and
-# $W_{\mathrm{dir}}$ is lesson 10's Att-SVM.
+# $W_{\mathrm{dir}}$ is perpendicular to the equality rows. With one token kept in each sequence
+# $W_{\mathrm{fin}} = 0$, and $W_{\mathrm{dir}}$ is lesson 10's Att-SVM.
 
 
 # %% [markdown]
@@ -351,7 +350,7 @@ for R in (2, 5, 10, 20):
 assert distance < 1e-3, again.format("13.2")
 
 # %% [markdown]
-# This tests $p_{\mathrm{fin}}$: the length fixes the rest of $p$. Section 13.5 tests the direction.
+# This tests $p_{\mathrm{fin}}$: the length fixes the rest of $p$.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -393,7 +392,7 @@ def bouncing(eta, steps, slope):
 
 
 # %%
-ETA = np.array([0.02, 0.1])
+ETA = np.array([0.02, 0.1, 0.5, 1.0])
 walks = {"smooth": bouncing(ETA, 10_001, smooth), "kink": bouncing(ETA, 10_001, kink)}
 
 # %% jupyter={"source_hidden": true}
@@ -430,7 +429,7 @@ show(
 # %% [markdown]
 # **Figure 2.** Left: the smooth head, dark where $y f$ is near its best; dashed, $p_{\mathrm{fin}}$ plus
 # multiples of $p_{\mathrm{dir}}$; the scales differ. A run with steps of 0.1: its first 40, and one each
-# after 100, 1,000 and 10,000. Right: lengths, between two steps. The two smooth curves meet.
+# after 100, 1,000 and 10,000. Right: lengths, between two steps.
 
 
 # %% [markdown]
@@ -452,18 +451,17 @@ show(
 
 
 # %%
-end, following = walks["smooth"][-2:]
+end, following = walks["smooth"][-2:, :2]
 bottom = (end + following) / 2  # between two steps of the zigzag
 nudges = 1e-4 * np.eye(2)
 H = np.stack([(uphill(bottom + e, smooth) - uphill(bottom - e, smooth)) / 2e-4 for e in nudges], axis=-1)
-edge = ETA / np.linalg.norm(uphill(end, smooth), axis=1) * np.linalg.eigvalsh(H)[:, -1] / 2
-print("steps of", ETA, "  eta / |G| * H_max / 2 is", edge.round(2))
+edge = ETA[:2] / np.linalg.norm(uphill(end, smooth), axis=1) * np.linalg.eigvalsh(H)[:, -1] / 2
+print("steps of", ETA[:2], "  eta / |G| * H_max / 2 is", edge.round(2))
 assert (np.abs(edge - 1) < 0.02).all()
 
 # %% [markdown]
 # So one step gains the length $(\eta/\|G\|)(D/N)\,e^{-R/N} = \frac{2D}{H_{\max}N}e^{-R/N}$, and $H_{\max}$
-# tends to a constant: **with the smooth head the length of the step cancels**, as measured here for .02 and
-# .1.
+# tends to a constant. **With short enough steps and a smooth head their length cancels.**
 #
 # At a **kink** the slope across jumps from one value to another, and $\|G\|$ stays what it is, however short
 # the steps. Every strictly best mixture of a ReLU head sits at one: on a linear piece of $f$ it would pay to
@@ -500,7 +498,7 @@ check("13.3", farther)
 
 # %%
 N_plane = np.linalg.norm(p_dir)
-print("in units of N:                               steps of 0.02   0.1")
+print("in units of N:                               steps of 0.02   0.1   0.5   1")
 for k, (name, p) in enumerate(walks.items()):
     at_1000, at_end = (np.linalg.norm(p[j], axis=1) / N_plane for j in (1000, 10_000))
     grown, ahead = at_end - at_1000, at_end - at_end[1]
@@ -508,12 +506,12 @@ for k, (name, p) in enumerate(walks.items()):
     foreseen = np.array([farther(0.1, 10_000, eta, 10_000, 1.0)[k] for eta in ETA])
     print(f"{name:6s}: gained from 1,000 to 10,000 steps ({log_10:.1f})", grown.round(1))
     print("        farther than 10,000 steps of 0.1", ahead.round(1), "predicted", foreseen.round(1))
-    assert (np.abs(grown - log_10) < 0.05).all(), again.format("13.3")
-    assert (np.abs(ahead - foreseen) < 0.2).all(), again.format("13.3")
+    assert (np.abs(grown - log_10)[:2] < 0.05).all(), again.format("13.3")
+    assert (np.abs(ahead - foreseen)[:2] < 0.2).all(), again.format("13.3")
 
 
 # %% [markdown]
-# **Each $N$ of length costs $e$ times as many steps.**
+# **Each $N$ of length costs $e$ times as many steps**, if they are short: those of .5 lag, those of 1 stall.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -530,9 +528,9 @@ for k, (name, p) in enumerate(walks.items()):
 
 
 # %%
-drawn, two = data.random_tokens(3, 4, 6, trials=24, seed=7), [22, 9]
+drawn, all_heads, two = *lesson_13.problem("gelu", 6, 200, seed=1)[:2], [138, 109]
 tokens = data.TokenData(drawn.X[two], drawn.z[two], drawn.y[two], drawn.v[two])
-mlp = heads.MLPHead(6, 6, 2, "gelu", 4.0, init=heads.MLPHead(6, 6, 24, seed=7).V[two])
+mlp = heads.MLPHead(6, 6, 2, "gelu", 4.0, init=all_heads.V[two])
 path = newton.newton_path(models.CrossAttention(6, trials=2, head=mlp), tokens, lesson_13.RADII[:16])
 first = torch.einsum("bntd,bde,bne->bnt", tokens.X, path["W"][-1], tokens.z).argmax(dim=-1, keepdim=True)
 before, lags = (lesson_13.fall(tokens, W, first) for W in path["W"][-2:])  # behind the first
@@ -541,25 +539,28 @@ kept, _ = mixtures.kept_tokens(tokens.X, tokens.z, rates)
 solution = svm.solve(svm.mixture_problem(tokens.X, tokens.z, kept))
 shares = kept * torch.exp(-lags)
 shares = mixtures.on_face(mlp, tokens, shares / shares.sum(dim=-1, keepdim=True))
-far = mixtures.mixture_path(mlp, tokens, shares, [32, 256, 4096])["W"][-1]
 for name, of in (
     ("N times the rates", rates * solution.objective[:, None, None]),
     ("the SVM's leads", lesson_13.fall(tokens, solution.value, first)),
     ("costs", mixtures.costs(mlp, tokens, shares)),
 ):
-    print(f"run 9, {name:18s}:", *(str(row.round(2) + 0.0) for row in of[1].numpy()))
-near, end = (lesson_13.apart(W, solution.value)[1] for W in (path["W"][-1], far))
-print(f"1 - cosine of W and W_dir: {near:.3f} at R = 32, {end:.0e} at R = 4,096")
+    print(f"run 109, {name:17s}:", *(str(row.round(2) + 0.0) for row in of[1].numpy()))
+near = lesson_13.apart(path["W"][-1], solution.value)
+print(f"1 - cosine of W and W_dir at R = 32: run 109 {near[1]:.3f}, run 138 {near[0]:.3f}")
+ratios = [svm.ratio_problem(tokens.X, tokens.z, kept, g) for g in (shares.clamp(min=1e-99).log(), -lags)]
+W_fin, part = (svm.solve(ratio).value for ratio in ratios)  # part: the shortest W with the path's ratios
+size, off = (A.norm(dim=(1, 2)).numpy() for A in (W_fin, part - W_fin))
+print("|W_fin| of both", size[::-1].round(1), "  off it, W's part on the equality rows", off[::-1].round(3))
 
 
 # %% [markdown]
-# In the second sequence one cost is negative: a little weight on that token would *help*. Section 13.6
+# In the third sequence one cost is negative: a little weight on that token would *help*. Section 13.6
 # follows it.
 #
 # Now 200 problems for each of $d = 4, 6, 8, 10$ and three heads: $\phi = \mathrm{gelu}(4\,\cdot)$ and
 # $\tanh(4\,\cdot)$ with the mean logistic loss, and $\mathrm{gelu}(256\,\cdot)$, nearly the paper's ReLU,
-# with the loss $-y f$. A run is *accepted* if it gets to $R = 16$ and $N$ times every rate is within
-# $\frac12$ of the SVM's lead.
+# with the loss $-y f$. A run is *accepted* if it gets to $R = 16$ and no rate, times $N$, is off the SVM's
+# lead by $\frac12$.
 
 
 # %%
@@ -567,24 +568,20 @@ runs = measured("13.runs").load()
 accepted, label, rises, many, best = (runs[k].values for k in ("accepted", "label", "rises", "kept", "best"))
 print("                                  sequences  an edge rises    mix  edge rule wrong  best set kept")
 for k, name in enumerate(("gelu(4 Vx)", "tanh(4 Vx)", "gelu(256 Vx)")):
-    print(f"{name:12s}: {accepted[k].sum()} of 800 runs accepted")
+    error = np.median(runs.error[k])
+    print(f"{name:12s}: {accepted[k].sum()} of 800 runs accepted; median of their largest errors {error:.3f}")
     for sign in (1, -1):
         at = (accepted[k][..., None] > 0) & (label[k] == sign)
         mix, edge, good = at & (many[k] > 1), at & (rises[k] > 0), at & (best[k] > 0)
         counts = f"{at.sum():34} {edge.sum():14} {mix.sum():6} {(mix != edge).sum():16} {good.sum():14}"
         print(f"  y = {sign:+d} {counts}")
-convex = (accepted[0][..., None] > 0) & (runs.convex.values[0] > 0)
-wrong = convex & ((many[0] > 1) != (rises[0] > 0))
-print(f"gelu, convex on the tokens' hull: wrong in {wrong.sum()} of {convex.sum()},", end=" ")
-print(f"in {(wrong & (best[0] > 0)).sum()} where the best set is kept")
 
 
 # %% [markdown]
-# The *edge rule* is the proposition's: a sequence mixes where an edge from its best token rises. Where the
-# proposition holds, it fails only where the path, which is local, keeps a set that is not the best.
-#
-# With gelu **the label decides whether a sequence can mix**, and the rule is wrong in 10 of 2,391. A tanh
-# bends both ways, and both labels mix alike. Near the ReLU's kinks *only if* fails.
+# The *edge rule* is the proposition's: a sequence mixes where an edge from its best token rises. With gelu
+# only the label $-1$ mixes in these draws, and the rule is wrong in 10 of 2,391. A tanh bends both ways, and
+# both labels mix alike. The rule may be wrong where the path, which is local, keeps a set that is not the
+# best, and near a ReLU's kinks.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -592,48 +589,35 @@ print(f"in {(wrong & (best[0] > 0)).sum()} where the best set is kept")
 #
 # A normalised step at the edge of stability is a plain step of size $2/H_{\max}$, and the bounce averages
 # out. So $j$ steps should be **gradient flow**, $dW/d\tau = -\nabla L$, for a time $\tau = 2j/H_{\max}$. We
-# check it in run 9 and another, and follow the flow where descent cannot go, with an implicit method in
-# $\log \tau$.
+# check it in run 109 and another.
 
 
 # %%
 X, z, y, V_6 = tokens.X.numpy(), tokens.z.numpy(), tokens.y.numpy(), mlp.V.numpy()
-STEPS = np.unique([*np.geomspace(1, 60_000, 61).astype(int), 6000])
+STEPS = np.unique([*np.geomspace(1, 60_000, 200).astype(int), 1000])
 W = lesson_13.descend(tokens, mlp, 0.1, STEPS)  # between two steps, (STEPS, 2, 6, 6)
 h = np.einsum("bntd,jbde,bne->jbnt", X, W, z)
 s = softmax(h, axis=-1)
 
-flows, at_6 = [lesson_13.Flow(*of) for of in zip(X, z, y, V_6, strict=True)], list(STEPS).index(6000)
+flows, at = [lesson_13.Flow(*of) for of in zip(X, z, y, V_6, strict=True)], list(STEPS).index(1000)
+far, later, foreseen = np.unique([*np.geomspace(1000, 1e11, 400), 60_000]), [], []  # steps of the flow
 for k, flow in enumerate(flows):
-    times = 2 * np.array([6000, 60_000]) / flow.steepest(h[at_6, k])
-    off = np.abs(softmax(flow(h[at_6, k], times)[-1], axis=-1) / s[-1, k] - 1).max()
-    print(f"run {two[k]}: flow from 6,000 to 60,000 steps, attention off descent's by at most {off:.1%}")
+    later.append(flow(h[at, k], 2 * far / flow.steepest(h[at, k])))
+    off = np.abs(softmax(later[k][far == 60_000][0], axis=-1) / s[-1, k] - 1).max()
+    print(f"run {two[k]}: flow from 1,000 to 60,000 steps, attention off descent's by at most {off:.0%}")
 
 
 # %% [markdown]
-# In both runs, chosen for that, descent drops a token that would help. Step after step it falls. Does it come
-# back?
+# In both runs, chosen for that, descent drops a token that would help. Does it come back?
 #
-# Far out the kept tokens rest on their shares, and what is left of the loss is $\frac13 \sum_t c_t s_t$ over
-# all dropped tokens $t$ of the three sequences. The attention $s_t$ is a constant times $e^{-\text{lag}}$
-# with the lag $(x_{ia} - x_{it})^\top W z_i$. So each dropped token pulls $W$ along its row $(x_{ia} -
-# x_{it}) z_i^\top$, with strength $\frac13 c_t s_t$. The kept ratios must hold: only the part of the row
-# perpendicular to the kept tokens' rows counts. With $K_{tu}$, the inner products of these parts, the lag of
-# $t$ grows at the rate $\sum_u K_{tu}\, \frac13 c_u s_u$.
+# Far out the kept tokens rest on their shares. With the mean loss of three sequences, what is left of it is
+# $\frac13 \sum_t c_t s_t$ over all their dropped tokens $t$. The attention $s_t$ is a constant times
+# $e^{-\text{lag}}$ with the lag $(x_{ia} - x_{it})^\top W z_i$. So each dropped token pulls $W$ along its row
+# $(x_{ia} - x_{it}) z_i^\top$, with strength $\frac13 c_t s_t$. The kept ratios must hold: only the part of
+# the row perpendicular to the equality rows counts. With $K_{tu}$, the inner products of these parts, the lag
+# of $t$ grows at the rate $\sum_u K_{tu}\, \frac13 c_u s_u$.
 #
 # Multiply by the time: token $t$ has the **pull** $\pi_t = \frac13 c_t\, s_t\, \tau$.
-#
-# > **Return** (derived above for gradient flow, not proved). While the kept tokens rest on their shares, the
-# > costs on their values, and other attention is small, the pulls of all dropped tokens obey
-# >
-# > $$\frac{d \pi_t}{d \log \tau} = \pi_t \Big(1 - \sum_u K_{tu}\, \pi_u\Big) .$$
-# >
-# > A pull keeps its sign. A token that would help, $\pi_t < 0$, is back when its pull reaches $-\infty$.
-#
-# Ecologists know these equations as Lotka and Volterra's. Without a token that helps, their rest point is
-# **the dual of the SVM**: the pulls of the support tokens are its multipliers, with $(K\pi)_t = 1$, and for
-# all others $(K \pi)_t$ is the lead. A tiny negative pull there grows at the rate $1 - \Delta$, its *invasion
-# rate*, with $\Delta$ the lead of its token.
 
 
 # %% [markdown]
@@ -641,17 +625,20 @@ for k, flow in enumerate(flows):
 #
 # ★★★ · 18 minutes
 #
-# Write down $d \pi / d \log \tau$, integrate it from the time `now` to `until`, and return the first time at
-# which a pull is below $-1000$; `np.inf` if there is none. Pulls differ by many powers of ten: follow
-# $\log|\pi|$.
+# How do the pulls change with $\log \tau$? Derive it from the lags. A pull keeps its sign; a token that would
+# help, $\pi_t < 0$, is back when its pull reaches $-\infty$. Return the first time from `now` to `until` at
+# which a pull is below $-1000$, or `np.inf`. Pulls differ by many powers of ten: follow $\log|\pi|$.
 #
-# **Predict first:** below, 116 runs have a token that would help. In how many is one back by $10^{12}$:
-# nearly all, half, or fewer?
+# **By pencil first:** when is a token back that pulls alone?
+#
+# **Predict:** 116 runs below have a token that would help. In how many is one back by $10^{12}$: nearly all,
+# half, or fewer?
 #
 # <details><summary>Hint</summary>
 #
-# $d \log|\pi_t| / d \log \tau = 1 - (K \pi)_t$, and the sign of $\pi_t$ stays. `solve_ivp` stops at an event
-# whose attribute `terminal` is true.
+# $\log|\pi_t| = \log \tau - \text{lag}_t$ and a constant. Alone, $1/\pi$ obeys a linear equation:
+# $1/\pi = K + (1/\pi_0 - K)\, \mathtt{now}/\tau$ is 0 at $\tau = \mathtt{now}\, (1 + 1/(K |\pi_0|))$.
+# `solve_ivp` stops at an event whose attribute `terminal` is true.
 # </details>
 
 
@@ -677,53 +664,70 @@ def first_return(pi, K, now, until):
 # %%
 check("13.4", first_return)
 
-# %%
-far, futures = np.geomspace(60_000, 1e11, 300), []
-for k, (i, t) in enumerate(((0, 2), (1, 1))):
-    clock = 2 / flows[k].steepest(h[-1, k])  # time for a step
-    own = s[-1, k] > 60_000**-0.5  # kept: half-way, on logarithmic axes, between j^0 and j^(-1)
-    pi, K = flows[k].pulls(own, h[-1, k], clock * 60_000)
-    foreseen = first_return(pi, K, clock * 60_000, clock * 1e11) / clock
-    later = flows[k](h[-1, k], clock * far)
-    futures.append((softmax(later, axis=-1)[:, i], own[i], foreseen))
-    print(f"run {two[k]}, least pull {pi.min():.0e}: back at j = {foreseen:.0e} (law),", end=" ")
-    print(f"share at 1e11 {futures[k][0][-1, t]:.0e} (flow)")
-pi, K = flows[1].pulls(own, later[-1], clock * 1e11)
-print("run 9: K pi of the dropped tokens at j = 1e11", (K @ pi).round(2))
-assert abs(np.log10(futures[0][2] / 9e7)) < 0.1, again.format("13.4")
+# %% [markdown]
+# > **Return** (derived above for gradient flow, not proved). While the kept tokens rest on their shares, the
+# > costs on their values, and other attention is small, the pulls of all dropped tokens obey
+# >
+# > $$\frac{d \pi_t}{d \log \tau} = \pi_t \Big(1 - \sum_u K_{tu}\, \pi_u\Big) .$$
+#
+# These are Lotka and Volterra's equations. Without tokens that would help, their one stable rest point is
+# **the dual of the SVM**: the pulls of the support tokens are its multipliers, with $(K\pi)_t = 1$, and for
+# all others $(K \pi)_t$ is the lead.
+#
+# Now let one help. Its $\Delta$ is its lead in the SVM of the *other* dropped tokens. As that SVM does not
+# ask for it, $\Delta$ may be below 1. While the others rest, $\log|\pi_t|$ grows at the rate $1 - \Delta +
+# K_{tt} |\pi_t|$. **If $\Delta < 1$, it comes back; else only if its pull is strong, $K_{tt} |\pi_t| > \Delta
+# - 1$.**
 
+
+# %%
+def leads(pi, K):
+    """Delta of each token with pi < 0, from rows A with A A^T = K."""
+    size, along = np.linalg.eigh(K)
+    A, others = torch.tensor(along * np.sqrt(size.clip(min=0))), torch.tensor(pi > 0)
+    w = svm.solve(svm.HardMarginProblem(A[others], None, torch.ones(others.sum()).to(A))).value
+    return (A[~others] @ w).numpy()
+
+
+for k, (i, t) in enumerate(((1, 0), (2, 0))):
+    own = s[at, k] > 1000**-0.5  # kept: half-way, on logarithmic axes, between j^0 and j^(-1)
+    pi, K = flows[k].pulls(own, h[at, k], 2000 / flows[k].steepest(h[at, k]))
+    foreseen.append(first_return(pi, K, 1000, 1e11))
+    back = np.append(STEPS[(STEPS > 1000) & (s[:, k, i, t] > STEPS**-0.5)], np.inf)[0]
+    print(f"run {two[k]} at 1,000 steps: Delta {leads(pi, K)[0]:.2f}, pull {pi.min():.3f}", end="; back: ")
+    print(f"foretold {foreseen[k]:,.0f}, descent {back:,.0f} steps")
+assert abs(foreseen[0] / 18_000 - 1) < 0.1, again.format("13.4")
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10.4, 3.8), sharey=True)
-for k, (ax, (i, t)) in enumerate(zip(axes, ((0, 2), (1, 1)), strict=True)):
-    future, own, foreseen = futures[k]
+for k, (ax, (i, t)) in enumerate(zip(axes, ((1, 0), (2, 0)), strict=True)):
+    future, own = softmax(later[k], axis=-1)[far >= 60_000][:, i], s[at, k, i] > 1000**-0.5
     for b in range(4):
         color = GREEN if b == t else BLUE if own[b] else ORANGE
         ax.loglog(STEPS, s[:, k, i, b], color=color, linewidth=2.4)
-        ax.loglog(far, future[:, b], color=color, linewidth=1.2)
-    if np.isfinite(foreseen):
-        ax.axvline(foreseen, color=BLACK, linestyle="--", linewidth=1)
-    title = f"run {two[k]}: return foreseen" if np.isfinite(foreseen) else f"run {two[k]}: none foreseen"
+        ax.loglog(far[far >= 60_000], future[:, b], color=color, linewidth=1.2)
+    if np.isfinite(foreseen[k]):
+        ax.axvline(foreseen[k], color=BLACK, linestyle="--", linewidth=1)
+    title = f"run {two[k]}: return foretold" if np.isfinite(foreseen[k]) else f"run {two[k]}: none foretold"
     ax.set(xlabel="steps $j$", xlim=(1, 1e11), ylim=(1e-13, 3), title=title)
     for color, name in ((BLUE, "kept"), (ORANGE, "dropped"), (GREEN, "would help")):
         ax.plot([], [], color=color, label=name)
 axes[0].set_ylabel("attention")
-axes[0].plot([], [], "--", color=BLACK, label="foreseen return")
+axes[0].plot([], [], "--", color=BLACK, label="time foretold")
 for ax in axes:
     ax.legend(fontsize=9, loc="lower left")
 show(
     fig,
     alt="Attention of the four tokens of two sequences against up to a hundred billion steps, both "
-    "logarithmic. Left, a token that would help falls to a ten-millionth until about 40 million steps, "
-    "jumps up near 90 million, at the dashed line, and stays at 2.6 percent. Right, the token that would "
-    "help falls along a straight line to the end, faster than the dropped ones.",
+    "logarithmic. Left, a token that would help falls below a ten-thousandth until about 7,000 steps, "
+    "jumps up near 18,000, at the dashed line, and stays at 3 percent. Right, the token that would help "
+    "falls along a straight line to the end, faster than the dropped ones.",
 )
 
 
 # %% [markdown]
 # **Figure 3.** Attention in a sequence of each run: thick, 60,000 steps of descent; thin, the flow beyond.
-# On the right $K\pi$ ends within .03 of the leads of section 13.5, the token that would help has the invasion
-# rate $-.2$, and its pull is too small.
+# Dashed: the time foretold from the pulls at 1,000 steps.
 
 
 # %% [markdown]
@@ -734,26 +738,30 @@ show(
 
 # %%
 stored = measured("13.returns").load()
-mixes, pi, K, back = (stored[name].values.astype(float) for name in ("mixes", "pi", "K", "back"))
-foreseen, helps, isback = np.full(mixes.shape, np.inf), (pi < 0).any(axis=-1), np.isfinite(back)
+several, pi, K, back = (stored[name].values.astype(float) for name in ("mixes", "pi", "K", "back"))
+helps, rival, found = (pi < 0).any(axis=-1), (pi < -0.1).any(axis=-1), np.isfinite(back)
+low, strong, law = np.zeros_like(helps), np.zeros_like(helps), np.full(helps.shape, np.inf)
 for run in zip(*np.nonzero(helps), strict=True):
     on = pi[run] != 0  # filled up with zeros
-    foreseen[run] = first_return(pi[run][on], K[run][np.ix_(on, on)], 1e6, 1e12)
-soon = np.isfinite(foreseen)
-print(f"no sequence mixes: {(mixes == 0).sum()} runs. In the others       a token is back   none is")
-rows = {"return foreseen": soon, "a token helps, none foreseen": helps & ~soon, "no token helps": ~helps}
-for name, at in rows.items():
-    at = at & (mixes > 0)
-    print(f"  {name:45s} {(at & isback).sum():14} {(at & ~isback).sum():9}")
-ratio = foreseen[soon & isback] / back[soon & isback]
-print("foreseen over found time, least, quartiles, most:", np.quantile(ratio, np.arange(5) / 4).round(1))
-found = [(soon & isback).sum(), (soon & ~isback).sum(), (~soon & isback).sum()]
-assert found == [29, 6, 2], again.format("13.4")
-
+    pulls, K_on = pi[run][on], K[run][np.ix_(on, on)]
+    Delta, own = leads(pulls, K_on), (K_on.diagonal() * -pulls)[pulls < 0]
+    low[run], strong[run] = (Delta < 1).any(), (own > Delta - 1).any()
+    law[run] = first_return(pulls, K_on, 1e6, 1e40)
+soon, mixed = law < 1e12, several > 0
+rows = {"Delta < 1": low, "else, strong pull": ~low & strong, "else, weak pull": helps & ~low & ~strong}
+print("                       runs   law: back by 1e40     by 1e12   flow: as foretold   unforeseen")
+for name, of in {**rows, "no token would help": mixed & ~helps}.items():
+    counts = [of, of & (law < 1e40), of & soon, of & soon & found, of & ~soon & found]
+    print(f"{name:20s}", "".join(f"{A.sum():{w}}" for A, w in zip(counts, (6, 20, 12, 20, 13), strict=True)))
+ratio = law[soon & found] / back[soon & found]
+print("foretold over found time, least, quartiles, most:", np.quantile(ratio, np.arange(5) / 4).round(1))
+print(f"rival, a pull below -0.1: {(rival & found).sum()} back, {(rival & ~found).sum()} not")
+assert [(soon & found).sum(), (soon & ~found).sum(), (~soon & found & mixed).sum()] == [29, 6, 2]
 
 # %% [markdown]
-# Of the 116 runs with a token that would help the law picks 35. Of these 29 return, and of the others none.
-# Two runs return that have no such token at $10^6$.
+# With $\Delta < 1$ the law brings a token back in 39 of 41 runs, with a weak pull in none of 60. Of the 35
+# returns that it foretells by $10^{12}$, 29 come true; 2 come unforeseen, without such a token at $10^6$. The
+# rival has more false alarms, and no time.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -766,35 +774,26 @@ assert found == [29, 6, 2], again.format("13.4")
 
 
 # %%
-repeated, kinks = measured("13.published").load(), measured("13.kinks").load()
+repeated = measured("13.published").load()
 chosen, flat, arrived = repeated.public > 0, repeated.flat > 0, runs.accepted.sel(kind="relu") > 0
 relu = runs.at_last.sel(kind="relu").where(arrived)
-print("mean +- 2 s.e.,   d = 4               6                8                10")
-print("published, full       0.034            0.017            0.011            0.006")
+print("mean +- 2 s.e.,   d = 4               6                8                10                runs")
+print("published (plot)      0.034            0.017            0.011            0.006")
 for name, of in (
-    ("chosen, all f > 0", repeated.apart.where(chosen & ~flat)[..., 0]),
-    ("chosen, some f = 0", repeated.apart.where(chosen & flat)[..., 0]),
+    ("chosen, full", repeated.apart.where(chosen)[..., 0]),
+    ("    all f > 0", repeated.apart.where(chosen & ~flat)[..., 0]),
     ("accepted paths, full", relu[..., 0]),
     ("    W_dir alone", relu[..., 1]),
     ("    one token", relu[..., 2]),
 ):
-    mean, error = of.mean("trial").values, 2 * of.std("trial").values / of.count("trial").values ** 0.5
-    print(f"{name:21s}", *(f"{m:.3f} +- {e:.3f}  " for m, e in zip(mean, error, strict=True)))
-print("chosen:", *(f"{c:.0%}" for c in chosen.mean("trial").values), end="; some f = 0 in ")
-print(*(f"{c:.0%}" for c in flat.where(chosen).mean("trial").values), "of these", end="; ")
-print("accepted paths:", *(f"{a:.0%}" for a in arrived.mean("trial").values))
-minus, zero = kinks.label.values < 0, kinks.flat.values > 0
-share = (minus & zero).sum(axis=(1, 2)) / minus.sum(axis=(1, 2))
-mixed = minus & ~zero & (kinks.kept.values > 1)
-print("best mixture has f = 0, y = -1:", *(f"{part:.0%}" for part in share), end="; ")
-print(f"others at a kink: {(mixed & (kinks.kinks.values > 0)).sum()} of {mixed.sum()}")
+    n, mean, std = (f("trial").values for f in (of.count, of.mean, of.std))
+    print(f"{name:21s}", *(f"{m:.3f} +- {e:.3f}  " for m, e in zip(mean, 2 * std / n**0.5, strict=True)), *n)
 
 
 # %% [markdown]
-# **Where all $f > 0$ our repetition agrees with the published curve within its errors**, which are large. In
-# more than half of the chosen runs some sequence has $f = 0$: there the loss is flat, and nothing fixes the
-# shares. For half of the sequences with $y = -1$ at $d = 4$ a ReLU's best mixture has $f = 0$; all other best
-# mixtures sit at a kink. The paths of the last head are closer than published at each $d$.
+# **The selection as described is 2.5 to 7.5 times as far off as published.** In more than half of its runs
+# some sequence has $f = 0$: there the loss is flat, and nothing fixes the shares, a likely reason. Without
+# these runs the errors no longer exclude the curve, but few runs are left.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -804,11 +803,10 @@ print(f"others at a kink: {(mixed & (kinks.kinks.values > 0)).sum()} of {mixed.s
 # |---|---|---|
 # | smooth head in the plane, steps a fifth as long | as far | to 0.0 $N$ |
 # | at a kink in the plane, steps a fifth as long | trail by $N \log 5 = 1.61\, N$ | 1.5 $N$ |
-# | rates $\times N$ on the path, three heads | within $\frac12$ of the SVM's leads | 2,341 of 2,400 runs |
-# | gelu, $y = +1$ | one token | 1,000 of 1,000 sequences |
+# | rates $\times N$ on the path, gelu | the SVM's leads | .03 off (median of the largest) |
 # | gelu, $y = -1$ | mixes where an edge rises | right in 1,381 of 1,391 |
-# | a return is foreseen, $d = 4, 6, 10$ | one by $\tau = 10^{12}$ | 29 of 35 runs |
-# | none is foreseen | none | 1,104 of 1,106 |
+# | run 138: a token is back, descent | after 18,089 steps | 18,789 |
+# | a return is foretold, $d = 4, 6, 10$ | one by $\tau = 10^{12}$ | 29 of 35; 2 missed |
 
 # %% [markdown]
 # ## Questions
@@ -820,7 +818,7 @@ print(f"others at a kink: {(mixed & (kinks.kinks.values > 0)).sum()} of {mixed.s
 # Those with label $+1$: $y f$ is concave there.
 # </details>
 #
-# All other pulls rest. Can a token that would help come back if its lead is 1.2?
+# All other pulls rest. Can a token that would help come back if its $\Delta$ is 1.2?
 # <details><summary>Answer</summary>
 #
 # Yes, if its own pull is strong: its log grows at the rate $1 - 1.2 + K_{tt} |\pi_t|$.
@@ -835,12 +833,13 @@ progress("13")
 # - A nonlinear head may like a **mixture** better than each token. The curvature of $y f$ decides: if convex,
 #   one token; if concave and smooth, a mixture where an edge from a best token rises. A tangent plane
 #   certifies it.
-# - $W \approx W_{\mathrm{fin}} + \frac RN W_{\mathrm{dir}}$ up to a bounded remainder: one part sets the
-#   ratios of the kept tokens, an SVM with equalities drops the rest.
-# - **With a mixture, normalised descent bounces**: in the plane its length grows like $N \log j$, at a kink
-#   like $N \log(\eta j)$.
-# - **The pulls of the dropped tokens obey $d\pi/d\log\tau = \pi(1 - K\pi)$**: its fixed point is the SVM's
-#   dual, and from the pulls of one moment it foresaw 29 of 31 returns.
+# - $W$ has two parts: $W_{\mathrm{fin}}$ sets the ratios of the kept tokens, and $\frac RN W_{\mathrm{dir}}$,
+#   from an SVM with equalities, drops the rest.
+# - **With a mixture, normalised descent bounces**: in the plane its length grows like $N \log j$ with short
+#   steps, at a kink like $N \log(\eta j)$.
+# - **The pulls of the dropped tokens obey $d\pi/d\log\tau = \pi(1 - K\pi)$.** A token that would help comes
+#   back if its lead against the others is below 1, else only if its pull is strong. Of 35 returns foretold
+#   from one moment 29 came true; 2 were missed.
 
 # %% [markdown]
 # ## Further reading
