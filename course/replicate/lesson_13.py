@@ -47,6 +47,11 @@ def predictions(tokens, kept, W_dir, log_s, W) -> torch.Tensor:
     return torch.stack([apart(W, M) for M in (W_fin + R[..., None, None] * W_dir, W_dir, one)])
 
 
+def with_ratios(tokens: data.TokenData, kept: torch.Tensor, log_s: torch.Tensor) -> torch.Tensor:
+    """The shortest W, (trials, d, d), that gives the kept tokens the ratios of log_s."""
+    return svm.solve(svm.ratio_problem(tokens.X, tokens.z, kept, log_s)).value
+
+
 def read(tokens, head, loss: str, radii=RADII):
     """The path of each trial, its last two radii with residual 1e-6 at most, and what they say is kept."""
     trials, d = tokens.y.shape[0], tokens.X.shape[-1]

@@ -548,8 +548,8 @@ for name, of in (
     print(f"run 109, {name:17s}:", *(str(row.round(2) + 0.0) for row in of[1].numpy()))
 near, end = (lesson_13.apart(W, solution.value)[1] for W in (path["W"][-1], beyond))
 print(f"1 - cosine of W and W_dir: {near:.3f} at R = 32, {end:.0e} at R = 4,096")
-ratios = [svm.ratio_problem(tokens.X, tokens.z, kept, g) for g in (shares.clamp(min=1e-99).log(), -lags)]
-W_fin, part = (svm.solve(ratio).value for ratio in ratios)  # part: the shortest W with the path's ratios
+# the shortest W with given ratios: W_fin, and that with the path's own, its part on the equality rows
+W_fin, part = (lesson_13.with_ratios(tokens, kept, g) for g in (shares.clamp(min=1e-99).log(), -lags))
 size, off = (A.norm(dim=(1, 2)).numpy() for A in (W_fin, part - W_fin))
 print("|W_fin| of both", size[::-1].round(1), "  off it, W's part on the equality rows", off[::-1].round(3))
 
