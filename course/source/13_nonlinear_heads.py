@@ -758,8 +758,8 @@ print(f"rival, a pull below -0.1: {(rival & found).sum()} back, {(rival & ~found
 assert [(soon & found).sum(), (soon & ~found).sum(), (~soon & found & mixed).sum()] == [29, 6, 2]
 
 # %% [markdown]
-# With $\Delta < 1$ the law brings a token back in 39 of 41 runs, with a weak pull in none of 60. Of the 35
-# returns that it foretells by $10^{12}$, 29 come true; 2 come unforeseen, without such a token at $10^6$. The
+# With $\Delta < 1$ the law brings a token back by $10^{40}$ in 39 of 41 runs, with a weak pull in none of 60.
+# Of the 35 returns that it foretells by $10^{12}$, 29 come true; 2 come unforeseen, without such a token. The
 # rival has more false alarms, and no time.
 
 
