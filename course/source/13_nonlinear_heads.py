@@ -260,10 +260,10 @@ assert top - value < 0.001, again.format("13.1")
 # bound. One matrix does both if it is a sum of two.
 #
 # > **The limit with several tokens kept** (informal, after Tarzanagh et al., 2023; conditions ours; measured,
-# > not proved). Follow locally best $W$ of length $R$ that move
-# > continuously as $R$ grows. Sequence $i$ keeps the tokens $O_i$, with shares $s_{it} > 0$. Far out $W$ is
-# > $\frac RN W_{\mathrm{dir}}$ plus a bounded matrix, $N = \|W_{\mathrm{dir}}\|_F$, and its part in the span
-# > of the *equality rows* $(x_{ia} - x_{ib}) z_i^\top$ tends to $W_{\mathrm{fin}}$:
+# > not proved). Follow locally best $W$ of length $R$ that move continuously as $R$ grows. Sequence $i$ keeps
+# > the tokens $O_i$, with shares $s_{it} > 0$. Far out $W$ is $\frac RN W_{\mathrm{dir}}$ plus a bounded
+# > matrix, $N = \|W_{\mathrm{dir}}\|_F$, and its part in the span of the *equality rows* $(x_{ia} - x_{ib})
+# > z_i^\top$ tends to $W_{\mathrm{fin}}$:
 # >
 # > $$W_{\mathrm{dir}} = \arg\min_W \|W\|_F \quad \text{s.t.} \quad (x_{ia} - x_{ib})^\top W z_i = 0, \qquad
 # > (x_{ia} - x_{it})^\top W z_i \ge 1 \qquad (a, b \in O_i,\ t \notin O_i),$$
@@ -550,8 +550,8 @@ near, end = (lesson_13.apart(W, solution.value)[1] for W in (path["W"][-1], beyo
 print(f"1 - cosine of W and W_dir: {near:.3f} at R = 32, {end:.0e} at R = 4,096")
 # the shortest W with given ratios: W_fin, and that with the path's own, its part on the equality rows
 W_fin, part = (lesson_13.with_ratios(tokens, kept, g) for g in (shares.clamp(min=1e-99).log(), -lags))
-size, off = (A.norm(dim=(1, 2)).numpy() for A in (W_fin, part - W_fin))
-print("|W_fin| of both", size[::-1].round(1), "  off it, W's part on the equality rows", off[::-1].round(3))
+size, off = (A.norm(dim=(1, 2)).numpy()[::-1].round(3) for A in (W_fin, part - W_fin))
+print("runs 109, 138: |W_fin|", size, "  W's part on the equality rows is off it by", off, "at R = 32")
 
 
 # %% [markdown]
@@ -766,10 +766,10 @@ assert [(soon & found).sum(), (soon & ~found).sum(), (~soon & found & mixed).sum
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.7 The published curves
 #
-# The paper draws the mean of $1 -$ correlation of $W$ with $W_{\mathrm{fin}}$
-# plus the best multiple of $W_{\mathrm{dir}}$, with $W_{\mathrm{dir}}$ alone, and with the Att-SVM of one
-# token a sequence. It takes 2,001 steps with a ReLU, and chooses runs: each token has attention above
-# $10^{-3}$ or below $10^{-6}$, some below. We repeat it with 1,000 runs for each $d$.
+# The paper draws the mean of $1 -$ correlation of $W$ with $W_{\mathrm{fin}}$ plus the best multiple of
+# $W_{\mathrm{dir}}$, with $W_{\mathrm{dir}}$ alone, and with the Att-SVM of one token a sequence. It takes
+# 2,001 steps with a ReLU, and chooses runs: each token has attention above $10^{-3}$ or below $10^{-6}$, some
+# below. We repeat it with 1,000 runs for each $d$.
 
 
 # %%
