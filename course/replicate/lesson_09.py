@@ -114,10 +114,13 @@ def pair(n, *, trials, seed):
     the second look on.
 
     "two": just one sequence keeps more than .01 of attention on a second token. There "better", "worse" are
-    the two's signed outputs at v_mm, and "kept" is the attention on the better one.
+    the two's signed outputs at v_mm, "kept" is the attention on the better one, and "even" says that the
+    relaxed SVM's p gives both tokens the same logit. "met": a comparison outside
+    S has equality in the relaxed SVM.
 
     "pushing": how many comparisons in S push p, those with a multiplier in both SVMs. "uneven": their largest
-    lead less the smallest, (trials, looks); "off_law": the same after log(g mu / lambda) is taken off.
+    lead less the smallest, (trials, looks); "off_law": the same after log(g mu / lambda) is taken off;
+    "Delta": the smallest lead in S.
     """
     T, d = SIZES[n]
     tokens = data.random_tokens(n=n, T=T, d=d, trials=trials, seed=seed)
@@ -129,10 +132,7 @@ def pair(n, *, trials, seed):
     outputs = tokens.y[..., None] * (tokens.X @ label.value[:, None, :, None]).squeeze(-1)
     u = outputs.gather(-1, selected[..., None])
     S = u.squeeze(-1) < 1 + 1e-4
-    relaxed, tight = (
-        svm.solve(svm.token_problem(tokens.keys, selected, side), throw=False)
-        for side in (S.to(x), torch.ones_like(x[..., 0]))
-    )
+    relaxed = svm.solve(svm.token_problem(tokens.keys, selected, S.to(x)), throw=False)
     h = (tokens.X @ p[:, :, None, :, None])[..., 0]  # (looks, trials, n, T)
     behind = h.gather(-1, selected[..., None].expand(len(h), trials, n, 1)) - h
     others = torch.arange(T) != selected[..., None]
@@ -146,19 +146,24 @@ def pair(n, *, trials, seed):
         most, least = z.masked_fill(~push, -torch.inf), z.masked_fill(~push, torch.inf)
         return (most.amax((-2, -1)) - least.amin((-2, -1))).mT.float()
 
+    at_rel = (tokens.X @ relaxed.value[:, None, :, None])[..., 0]
+    lead_at_rel = (at_rel.gather(-1, selected[..., None]) - at_rel)[others].view(trials, n, T - 1)
     soft, heavy = s[-1].amax(-1) < 0.99, s[-1] > 0.01
     two = heavy & (heavy.sum(-1, keepdim=True) == 2)
     better = outputs.where(two, -torch.inf).amax((1, 2))
+    apart_at_rel = at_rel.where(two, -torch.inf).amax((1, 2)) - at_rel.where(two, torch.inf).amin((1, 2))
     return {
         "slope": ((lead[2] - lead[1]) / (v[2].norm(dim=1) / v[1].norm(dim=1)).log()).float(),
         "relaxed": geometry.cosine(p, relaxed.value.expand_as(p), batch_dims=2).mT.float(),
         "pushing": push.sum((1, 2)).to(torch.int16),
         "uneven": spread(compared),
         "off_law": spread(compared - law),
-        "apart": geometry.cosine(tight.value, relaxed.value) < 0.99,
         "same": (s[1].argmax(-1) == selected).all(-1),
         "soft": soft.any(-1),
         "soft_in_S": (soft & S).any(-1),
+        "Delta": lead.mT.float(),
+        "met": ((lead_at_rel < 1e-4) & ~S[..., None]).any((1, 2)),
+        "even": apart_at_rel < 1e-4,
         "two": heavy.sum((1, 2)) == n + 1,
         "better": better.float(),
         "worse": outputs.where(two, torch.inf).amin((1, 2)).float(),
