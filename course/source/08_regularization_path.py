@@ -72,7 +72,7 @@ def shortfall(p, keys, scores):
 
 # %% [markdown]
 # In the plane there is no need to descend. All $p$ of length $R$ form a circle: we try 720 angles, and zoom
-# in on the best. (Here smaller circles hold no better $p$, as the next cell asserts.)
+# in on the best. (Here smaller circles hold no better $p$: a cell below asserts it.)
 
 # %%
 keys = np.array([[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]])  # the toy of lesson 06
@@ -437,7 +437,7 @@ check("08.3", offset)
 
 # %% slideshow={"slide_type": "subslide"}
 def unit_problems(trials, seed, n=3, T=4, d=10):
-    """Random problems with feasible best tokens, keys scaled to ||p_mm|| = 1."""
+    """Random problems, keys scaled to ||p_mm|| = 1; their best tokens must be feasible."""
     drawn = data.random_tokens(n, T, d, trials=trials, seed=seed)
     lengths = svm.solve(svm.token_problem(drawn.keys, drawn.optimal)).value.norm(dim=-1)
     return data.TokenData(*fields(drawn)[:-1], drawn.keys * lengths[:, None, None, None])
@@ -606,7 +606,7 @@ check("08.4", proving_loss)
 # No: a sequence with high scores is cheap to lose, as $\ell$ is flat there.
 #
 # **Predict** before you run on: $p(R)$ leaves its branch or not, descent from 0 ends at the best tokens or
-# not. Which of these four boxes is the emptiest? Must it be?
+# not. Which of these four boxes is the emptiest, and is that a rule?
 
 # %%
 picked = (part[12:13] for part in fields(unit_problems(60, 23)))  # a 181st, from another seed
