@@ -140,7 +140,7 @@ def test_the_path_jumps_and_what_follows_it_does_not(key, worse):
 
 @pytest.mark.parametrize(("seed", "n", "T", "d"), [(41, 3, 4, 10), (42, 5, 6, 30)])
 def test_descent_mostly_misses_where_the_path_has_left_its_branch(seed, n, T, d):
-    """At these seeds a branch from R p_hat inwards is lower wherever descent ends elsewhere; not conversely."""
+    """At these seeds a branch from R p_hat is lower wherever descent ends elsewhere; not conversely."""
     tokens, solution = feasible_problems(40, seed, n, T, d)
     trials, radii = len(tokens.y), np.geomspace(0.3, 12, 16)
     followed = regularization_path(models.PromptAttention(d, trials), tokens, radii, tol=1e-4, max_steps=300)
