@@ -2,14 +2,15 @@
 # # 17 · How fast?
 #
 # Plain descent, normalised steps, growing steps and Polyak's all turn towards the direction of an SVM. To
-# come within one degree of it, some need hundreds of steps, one needs thousands, and one more than any
-# computer can take.
+# come within one degree of it, plain descent needs more steps than any computer can take. The others need
+# hundreds, or thousands where steps are short.
 #
 # **The question: how many steps does an optimiser need to turn into the direction of its SVM, and why so
 # many?**
 #
 # The answer has two parts. A law says how far off the direction is at a given *length* of the weights: it is
-# the same for all steps that are short enough. A clock says how the length grows. **One curve, many clocks.**
+# the same for all steps that are short enough. A clock says how the length grows, by longer or shorter steps.
+# **One curve, many clocks.**
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -98,7 +99,8 @@ def quarter(last, decades=2):
 
 
 # %% [markdown]
-# Twenty random problems, four runs of each. Each problem's SVM is that of the tokens that NGD selects.
+# Twenty random problems, four runs of each. Each problem's SVM is that of the tokens that NGD selects, and
+# $W_{\mathrm{mm}}$ its solution.
 
 # %%
 times = {"GD": quarter(10_000), "NGD": quarter(3000), "growing": quarter(400), "Polyak": quarter(200)}
@@ -165,7 +167,7 @@ show(
 # clock here.
 
 # %% [markdown]
-# Against the length the four are one curve, which ends as $1/\lVert W\rVert$; Polyak's stays a little higher.
+# Against the length the four are one curve, which ends as $1/\lVert W\rVert$; Polyak's is a little higher.
 
 # %%
 three = torch.tensor([0.5, 0.25, 0.75], dtype=torch.float64)  # median and quartiles
@@ -193,9 +195,9 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 # $c_{it}$ for each comparison. Its pull is $\sum c_{it}\, e^{-\langle A_{it}, W\rangle} A_{it}$.
 #
 # The SVM's solution, the shortest $W$ with all $\langle A_{it}, W\rangle \ge 1$, is $W_{\mathrm{mm}} = \sum
-# \lambda_{it} A_{it}$ with $\lambda \ge 0$, and $\hat\mu = 1/\lVert
-# W_{\mathrm{mm}}\rVert$ is its margin. We write $W = R\,\hat W + r$, with $\hat W = \hat\mu\,
-# W_{\mathrm{mm}}$ of length 1 and $r$ across it. The rows $A_{it}$ with $\lambda_{it} > 0$ are *tight*: along
+# \lambda_{it} A_{it}$ with $\lambda \ge 0$, and $\hat\mu = 1/\lVert W_{\mathrm{mm}}\rVert$ is its margin. We
+# write $W = R\,\hat W + r$, with $\hat W = \hat\mu\, W_{\mathrm{mm}}$ of length 1 (in lesson 16 it is
+# $W_{\mathrm{mm}}$ itself) and $r$ across it. The rows $A_{it}$ with $\lambda_{it} > 0$ are *tight*: along
 # $\hat W$ their *leads* $\langle A_{it}, W\rangle$ are equal, $\hat\mu R$, and no other lead is smaller.
 #
 # If the direction of $W$ converges to $\hat W$ and steps are short, the pull ends up parallel to $\hat W$,
@@ -357,8 +359,6 @@ R = (runs["GD"][-1] * W_mm).sum((-1, -2)) * mu_hat
 print("R after 10,000 plain steps, over its prediction: median and quartiles")
 for name, by in {"with eta s": said, "log(j) / mu": math.log(10_000) / mu_hat}.items():
     print(f"{name:12s}", (R / by).quantile(three).numpy().round(2))
-plain = rates.slope(torch.tensor(times["GD"][-5:]).double(), angles["GD"][-5:].T).quantile(0.5)
-print(f"exponent of the angle in j, steps 1,000 to 10,000: {plain:.1f} in the median")
 assert abs((R / said).median() - 1) < 0.04, again.format("17.2")
 assert abs((R * mu_hat).median() / math.log(10_000) - 0.57) < 0.03
 
@@ -369,9 +369,9 @@ assert abs((R * mu_hat).median() / math.log(10_000) - 0.57) < 0.03
 # Can it come within one degree, 1/57 of a radian? The law asks for the length $R = 57\sqrt{\lVert r\rVert^2 +
 # \lVert r_0\rVert^2}$, and plain descent takes $j = e^{\hat\mu R}/(\eta s)$ steps to it.
 #
-# **Predict before you count:** how many steps of each clock is that? Take the medians of our twenty problems:
-# $\lVert r\rVert = 7.0$, $\lVert r_0\rVert = 7.3$ (NGD's, after 3,000 steps), $s = 10^{-1.7}$, $\hat\mu =
-# .292$.
+# **Predict before you count:** how many steps of each clock is that? Take the medians of our twenty
+# problems: $\lVert r\rVert = 7.0$, $\lVert r_0\rVert = 7.3$ (from NGD's step 3,000, half-way to one degree),
+# $s = 10^{-1.7}$, $\hat\mu = .292$.
 
 # %% [markdown]
 # ### Exercise 17.3: The other clock
@@ -442,8 +442,8 @@ log_j = [  # log10 of the plain steps to every fifth place, (40, places)
     for k in range(40)
 ]
 theta, R, log_j = short.angle[4::5].T, short.R[4::5].T, np.array(log_j)
-true = np.array([helper.reached(*run, ONE) for run in zip(theta, log_j, strict=True)])  # NaN if it never is
-there = ~np.isnan(true)
+plain = np.array([helper.reached(*run, ONE) for run in zip(theta, log_j, strict=True)])  # NaN if it never is
+there = ~np.isnan(plain)
 late = int(np.flatnonzero(~there)[0])
 print(f"within one degree: {there.sum()} of 40; the other had other tokens up to step "
       f"{round(short.last_change[late], -3):,}")  # fmt: skip
@@ -479,8 +479,9 @@ show(
 # exercise 17.2, with the medians above.
 
 # %% [markdown]
-# Orange breaks the law's first condition: it settles on other tokens first. Now the title's question, on our
-# twenty problems. Plain descent's steps are read, the others' counted.
+# Orange changes its tokens late, and for it our run is too short. Now the title's question, on our twenty
+# problems. Plain descent's steps are read, the others' counted. We add longer constant steps: $\eta^*$ is the
+# longest that settles (17.4).
 
 
 # %%
@@ -500,41 +501,43 @@ def arrival(theta, at):
 made_of = np.array([by_hand(*tights[k], runs["NGD"][-1][k].flatten().numpy()) for k in range(20)])
 assert np.allclose(np.median(made_of[:, :4], 0), [0.292, 7.0, 7.3, -1.7], atol=0.06), again.format("17.2")
 mu, _, _, log_s, far = made_of.T
-hand = {"plain, log10": mu * far / LN10 - log_s, "NGD": far / 0.1, "growing": (15 * far) ** (2 / 3)}
-counted = {"plain, log10": true[:20], "NGD": arrival(short.angle.T[:20], short.at)}
-for name in ("growing", "Polyak"):
+star, factors = rates.remainder(problem, solution, c).longest, (0.9, 2)  # eta*, for each problem
+rules |= {f"NGD, {k} eta*": lambda j, W, g, k=k: k * star for k in factors}
+hand = {"plain, log10": mu * far / LN10 - log_s, "NGD, 0.1": far / 0.1, "growing": (15 * far) ** (2 / 3)}
+hand |= {f"NGD, {k} eta*": far / (k * star.numpy()) for k in factors}
+counted = {"plain, log10": plain[:20], "NGD, 0.1": arrival(short.angle.T[:20], short.at)}
+for name in ("NGD, 0.9 eta*", "NGD, 2 eta*", "growing", "Polyak"):
     path, _, _ = descend(rules[name], range(1, 701))
     counted[name] = arrival(torch.stack([helper.angle(W, W_mm) for W in path], 1).numpy(), range(1, 701))
-print("steps to one degree   by hand   counted: median, quartiles   reached   by hand too few")
+print("steps to one degree   by hand   counted: median, quartiles   reached")
 for name, steps in counted.items():
     digits = 0 if "log10" in name else -1  # to ten steps
     middle, low, high = np.nanquantile(steps, (0.5, 0.25, 0.75)).round(digits)
-    said, few = "-", "-"
-    if name in hand:
-        said, few = f"{np.median(hand[name]).round(digits):,.0f}", (hand[name] < steps).sum()
-    there = f"{np.sum(steps > 0)} of 20"
-    print(f"{name:19s}{said:>10s}{middle:12,.0f}{low:8,.0f}{high:8,.0f}{there:>12s}{few:>10}")
-print("Polyak: R over j / mu_hat after 700 steps, median and quartiles", end=" ")
-print(((path[-1] * W_mm).sum((-1, -2)) * mu_hat**2 / 700).quantile(three).numpy().round(2))
-assert all(abs(np.median(counted[name] / hand[name]) - 1) < 0.03 for name in hand), again.format("17.2")
+    said = f"{np.median(hand[name]).round(digits):,.0f}" if name in hand else "-"
+    print(f"{name:19s}{said:>10s}{middle:12,.0f}{low:8,.0f}{high:8,.0f}{np.sum(steps > 0):7d} of 20")
+    off = abs(np.nanmedian(steps / hand.get(name, steps)) - 1)
+    assert off > 0.2 if name == "NGD, 2 eta*" else off < 0.05, again.format("17.2")
 
 # %% [markdown]
-# **The answer:** the law and the clocks say three of the four numbers beforehand, in the median to 3% (of the
-# exponent for plain descent); more often they say too few. The medians alone give $R
-# \approx 579$ and $e^{.292 \cdot 579} / 10^{-1.7} \approx 10^{75}$. Polyak's steps have no clock.
+# **The answer:** the step's length and the clock decide. Steps of 0.1 need thousands because they are short;
+# constant steps just below $\eta^*$ need some 280, fewer than growing ones. The law and the clocks say so,
+# from the SVM and a memory read half-way. (The medians alone give $R \approx 579$ and $e^{.292 \cdot 579} /
+# 10^{-1.7} \approx 10^{75}$.) For $2\eta^*$ the law says too few steps, but the run still arrives sooner:
+# $\eta^*$ bounds the law for constant steps, not the speed. Growing and Polyak's steps need not know
+# $\eta^*$; Polyak's have no clock.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Steps that are too long
 #
-# The law asks for bounded steps. If it held for growing ones, too, steps of $\eta\sqrt j$ would let the angle
-# fall as $j^{-3/2}$, steps of $\eta j$ as $j^{-2}$. The slope of
-# $\log\theta$ against $\log j$ in two decades:
+# The law asks for bounded steps. If it held for growing ones, too, steps of $\sqrt j$ would let the angle
+# fall as $j^{-3/2}$, steps of $0.1\,j$ as $j^{-2}$. The slope of $\log\theta$ against $\log j$ in two
+# windows:
 
 # %%
 marks = quarter(1000, 1) + quarter(31_623, 1)
 x = torch.tensor(marks).double()
 print("exponent, median of 20, to 0.2   100 to 1,000   3,162 to 31,623")  # rounding decides the next digit
-for name, size, power in (("0.1 sqrt(j)", 0.1, 0.5), ("sqrt(j)", 1.0, 0.5), ("0.1 j", 0.1, 1.0)):
+for name, size, power in (("sqrt(j)", 1.0, 0.5), ("0.1 j", 0.1, 1.0)):
     run = helper.descent("W", 20, 3, size, marks, lambda j, power=power: j**power)
     y = torch.stack([helper.angle(W, run.solution.value) for W in run.path], -1)
     decade = [float(rates.slope(x[k : k + 5], y[:, k : k + 5]).median()) for k in (0, 5)]
@@ -542,11 +545,12 @@ for name, size, power in (("0.1 sqrt(j)", 0.1, 0.5), ("sqrt(j)", 1.0, 0.5), ("0.
     assert abs(decade[1] + 1) < 0.1 < abs(decade[0] + 1)
 
 # %% [markdown]
-# In the last decade all are near $-1$. Why? Lesson 02 found the longest step that settles; here it is
-# $\eta^*$. Let $W = R\,\hat W + r + u$ be off the remainder by a small $u$, in the span of the tight rows and
-# across $\hat W$. The lead of a tight row is longer by $\langle A_{it}, u\rangle$, so to first order it pulls
-# by $s\,\lambda_{it}\,e^{-\hat\mu R}\,(1 - \langle A_{it}, u\rangle)$. A step longer than $\eta^*$
-# overshoots: the run **zigzags**.
+# In the second window both are near $-1$. Why? [Lesson 16](16_next_token_prediction.ipynb) found the longest
+# step that settles for chains of tokens (16.5), by the same map. Here rows have any length. Let $W = R\,\hat
+# W + r + u$ be off the remainder by a small $u$, in the span of the tight rows and across $\hat W$. The lead
+# of a tight row is longer by $\langle A_{it}, u\rangle$, so to first order it pulls by
+# $s\,\lambda_{it}\,e^{-\hat\mu R}\,(1 - \langle A_{it}, u\rangle)$. A step longer than $\eta^*$ overshoots:
+# the run **zigzags**.
 
 # %% [markdown]
 # ### Exercise 17.4: The longest step that settles
@@ -590,13 +594,12 @@ def longest_step(rows, lam):
 check("17.4", longest_step)
 
 # %% [markdown]
-# We start the twenty problems at $R = 10^6$, off the remainder by a random .01 in each direction of the span,
+# We start the twenty problems at $R = 10^6$, a random .01 off the remainder in each direction of the span,
 # and take 700 steps.
 
 # %%
 longest = torch.tensor([longest_step(rows, lam) for rows, lam, _ in tights], dtype=torch.float64)
-library = rates.remainder(problem, solution, c).longest
-assert torch.allclose(longest, library, rtol=1e-4), again.format("17.4")
+assert torch.allclose(longest, star, rtol=1e-4), again.format("17.4")
 double = np.array([longest_step(2 * rows, lam / 4) for rows, lam, _ in tights]) / longest.numpy()
 print(f"eta*: {longest.min():.1f} to {longest.max():.1f}, median {longest.median():.1f}; "
       f"of rows twice as long: {double.min():.2f} to {double.max():.2f} of it")  # fmt: skip
@@ -610,14 +613,13 @@ print(f"1 / mu_hat is above eta* in {int((1 / mu_hat > longest).sum())} of 20")
 # %% [markdown]
 # So near the remainder the threshold is sharp: below it runs settle, as the law assumes.
 #
-# **Steps that grow** pass $\eta^*$, those of $0.1\sqrt j$ after some 500 steps. If the zigzag has the order
-# of a step, $\sqrt j$, and the length that of the steps' sum, $j^{3/2}$, the angle is of order $1/j$. That is
-# no proof.
+# **Steps that grow** pass $\eta^*$, those of $0.1\sqrt j$ after some 500 steps: beyond their one degree. A
+# zigzag as wide as a step, $\sqrt j$, over a length of the order of the steps' sum, $j^{3/2}$, would be an
+# angle of order $1/j$.
 #
 # **Polyak's steps** are long, too. On the curve the excess $L - L_\infty$ is $s\,e^{-\hat\mu R}
 # \sum\lambda_{it} = s\,e^{-\hat\mu R}/\hat\mu^2$, so his step would be $(L - L_\infty)/\lVert G\rVert =
-# 1/\hat\mu$, above $\eta^*$ in 16 of the twenty. Off the curve, $R$ grows by .8 of that a step, in the median
-# (17.3).
+# 1/\hat\mu$, above $\eta^*$ in 16 of the twenty.
 
 # %%
 etas, powers, marks = (0.1, 0.5, 2.0), (-0.5, 0.0, 0.5, 1.0), quarter(1000)
@@ -737,10 +739,10 @@ check("17.5", adam_speed)
 # %%
 # computed once for all readers, 40 problems on W each: course/replicate/lesson_17.py
 stored = {name: measured(f"17.{name}").load() for name in ("p", "W", "KQ", "adam")}
-default, short = stored["adam"].sel(eta=0.0003), stored["W"].sel(parameter="W", optimiser="Adam, .95")
+default, quick = stored["adam"].sel(eta=0.0003), stored["W"].sel(parameter="W", optimiser="Adam, .95")
 print("beta_2    eta     steps              b over its prediction        within 5%   window")
 for beta_2, eta, run, (i, j), (first, last) in (
-    (0.95, 0.01, short, (7, 8), (5623, 10_000)),
+    (0.95, 0.01, quick, (7, 8), (5623, 10_000)),
     (0.999, 0.0003, default, (1, 2), (50_000, 100_000)),
 ):
     fallen = (run["log_excess"][:, i] - run["log_excess"][:, j]).values.astype(float)
@@ -804,10 +806,10 @@ for name, what, power, why in table:
 
 # %% [markdown]
 # *If 1/R*: if it falls as one over the length, which grows as $j$, or as $\sqrt j$ for $\rho = 3$. [F]: by
-# Fan, Schmidt and Thrampoulidis (2025), for linear models, up to logarithms. Where something is expected, the
-# median on $p$ and $W$ is within 0.1 of it. Most intervals miss it: a decade is no limit. For sign and
-# spectral descent the angle is slower than the gap. On $(K, Q)$ (Polyak's: the 21 runs that select NGD's
-# tokens) the exponents are nearer to 0 than on $W$. Why, we do not know.
+# Fan, Schmidt and Thrampoulidis (2025), for linear models, up to logarithms. Where something is expected,
+# the median on $p$ and $W$ is within 0.1 of it. For sign and spectral descent the angle is slower than the
+# gap. On $(K, Q)$ (Polyak's: the 21 runs that select NGD's tokens) the exponents are nearer to 0 than on
+# $W$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.7 Claims and measurements
@@ -817,17 +819,16 @@ for name, what, power, why in table:
 # | one curve | equal angles at equal length | GD, growing: quartiles to 1% |
 # | what is across | $r$ from the SVM, $r_0$ from step 400 | off by 4%, a frozen run by 10% |
 # | plain descent | $R = \frac1{\hat\mu}\log(\eta s j)$ | to 1% at $10^{20}$ steps, 39 of 40 |
-# | to one degree | $10^{78}$, 5,780, 420 steps | $10^{79}$, 5,780, 440 |
+# | plain, 0.1, $.9\eta^*$, growing: to one degree | $10^{78}$, 5,780, 280, 420 | $10^{79}$, 5,780, 280, 440 |
 # | the longest step | exercise 17.4 | settles at .97 of it, zigzags at 1.03, 20 of 20 |
 #
-# **Where it breaks:** where tokens change late, while another comparison is nearly tight, beyond $\eta^*$,
-# and on $(K, Q)$.
+# **Where it comes late:** where tokens change late, or another comparison is nearly tight. **Where it
+# breaks:** beyond $\eta^*$, and on $(K, Q)$.
 
 # %% [markdown]
 # ## Questions
 #
-# **1.** From step 1,000 to 10,000 plain descent's angle falls as $j^{-0.2}$ in the median (17.3). Is that a
-# rate?
+# **1.** Someone fits a power of $j$ to plain descent's angle. Is its exponent a rate?
 # <details><summary>Answer</summary>
 #
 # No. Where the angle goes as $1/R$ with $R = \frac1{\hat\mu}\log(\eta s j)$, a fit in $j$ finds the exponent
@@ -852,9 +853,11 @@ progress("17")
 # - **One curve:** where a run settles, its angle ends as $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$,
 #   with $r$ from the SVM and the scores, and the memory $r_0$ from the run.
 # - **Many clocks:** for short steps $R$ is $\log(\eta s j)/\hat\mu$ for plain descent, $\eta j$ for NGD and
-#   $\frac23\eta j^{3/2}$ for growing steps. To one degree that is some $10^{79}$ plain steps, 5,800 of NGD's
-#   and 440 growing ones, in the median of our twenty problems; Polyak's come there in 240.
-# - **Too long:** near the remainder steps beyond $\eta^*$ zigzag. The angle of growing steps ends as $1/j$.
+#   $\frac23\eta j^{3/2}$ for growing steps. To one degree that is some $10^{79}$ plain steps, 5,800 of 0.1,
+#   280 of $.9\eta^*$ and 440 growing ones, in the median of our twenty problems; Polyak's come there in
+#   240.
+# - **Too long:** near the remainder steps beyond $\eta^*$ zigzag. From step 3,162 to 31,623 the angle of
+#   steps of $\sqrt j$ and $0.1\,j$ falls nearly as $1/j$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
