@@ -9,8 +9,7 @@
 # many?**
 #
 # The answer has two parts. A law says how far off the direction is at a given *length* of the weights: it is
-# the same for all steps that are short enough. A clock says how the length grows, by longer or shorter steps.
-# **One curve, many clocks.**
+# the same for all steps that are short enough. A clock says how the length grows. **One curve, many clocks.**
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -163,8 +162,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** One problem. Grey: what 17.2 (right) and 17.3 (middle) will predict; Polyak's steps have no
-# clock here.
+# **Figure 1.** One problem. Grey: what 17.2 (right) and 17.3 (middle) will predict.
 
 # %% [markdown]
 # Against the length the four are one curve, which ends as $1/\lVert W\rVert$; Polyak's is a little higher.
@@ -272,8 +270,8 @@ assert missed[0].median() < 0.05 < 0.09 < missed[1].median(), again.format("17.1
 assert away < 0.01 < 0.1 < near, again.format("17.1")
 
 # %% [markdown]
-# In the median the prediction is twice as near as the rival. It misses most of what moves in these steps:
-# memory to come, from a comparison that is nearly tight and goes on to pull outside of the span.
+# In the median the prediction is twice as near as the rival. It misses most of what moves in these steps, and
+# more where another comparison is nearly tight.
 #
 # > **The law** assumes that a run settles, and gives the constant. (The equation for $r$: Soudry and others
 # > 2018, for linear models; the rest derived here.) The attention on the tokens $\alpha$ tends to 1. All
@@ -284,9 +282,11 @@ assert away < 0.01 < 0.1 < near, again.format("17.1")
 # >
 # > $$R \tan\theta \to \sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}.$$
 #
-# The last condition is needed. Let a row $(1, 0)$ be tight, and let $(1, 1)$ have an equal lead and
-# $\lambda = 0$: then the second part $y$ of $W$ obeys $\mathrm dy/\mathrm dR \approx e^{-y}$, so
-# $R\tan\theta = y$ grows like $\log R$, without end.
+# <details><summary>Why other leads have to be longer</summary>
+#
+# Let a row $(1, 0)$ be tight, and let $(1, 1)$ have an equal lead and $\lambda = 0$: then the second part $y$
+# of $W$ obeys $\mathrm dy/\mathrm dR \approx e^{-y}$, so $R\tan\theta = y$ grows like $\log R$, without end.
+# </details>
 #
 # <details><summary>Proof</summary>
 #
@@ -295,7 +295,7 @@ assert away < 0.01 < 0.1 < near, again.format("17.1")
 # $O(e^{-m R})$, for each $m < \hat\mu$. So but for an error of $O(e^{-\delta R})$ of its length, the pull is
 # that of the tight rows, with $\delta$ small enough. As the part inside converges, so does the direction of
 # their pull. Had its limit a part across $\hat W$, the steps, whose lengths add up to infinity, would carry
-# the part inside away without end. So the limit is $\hat W$, and as the rows are independent, the part inside
+# the part inside away without end. So its limit is $\hat W$, and as the rows are independent, the part inside
 # tends to $r$. Each step $\eta_j$ then adds nearly $\eta_j$ to $R$, and $O(\eta_j e^{-\delta R})$ outside: as
 # steps are bounded, the sum of the latter is finite, and the part outside converges.
 # </details>
@@ -372,20 +372,25 @@ assert abs((R * mu_hat).median() / math.log(10_000) - 0.57) < 0.03
 # **Predict before you count:** how many steps of each clock is that? Take the medians of our twenty
 # problems: $\lVert r\rVert = 7.0$, $\lVert r_0\rVert = 7.3$ (from NGD's step 3,000, half-way to one degree),
 # $s = 10^{-1.7}$, $\hat\mu = .292$.
+#
+# <details><summary>By hand</summary>
+#
+# $R \approx 579$: that is 5,790 steps of 0.1, $(15 \cdot 579)^{2/3} \approx 420$ growing ones, and
+# $e^{.292 \cdot 579} / 10^{-1.7} \approx 10^{75}$ plain ones.
+# </details>
 
 # %% [markdown]
 # ### Exercise 17.3: The other clock
 #
 # ★★★ · 15 minutes
 #
-# A run whose steps do not shrink comes to one degree soon, along the same path. Read from it how many steps
-# of the length $\eta\,\lVert G\rVert^a$ would lead along this path, with $0 \le a \le 1$; $a = 1$ is plain
-# descent.
+# NGD comes to one degree soon, along the same path. Read from its run how many steps of the length
+# $\eta\,\lVert G\rVert^a$ would lead along this path, with $0 \le a \le 1$; $a = 1$ is plain descent.
 #
 # You get places along the path: `way`, (k,), is how far each is from its start, and `log_g`, (k,), is
-# $\log\lVert G\rVert$ there. Between neighbouring places let $\log\lVert G\rVert$ be a linear function of
-# the way. The steps that you count are so short that an integral counts them. Return the $\log_{10}$ of the
-# number of steps from the first place to the last, which may itself be beyond $10^{308}$.
+# $\log\lVert G\rVert$ there, in between a linear function of the way. An integral counts the steps, as they
+# are short. Return the $\log_{10}$ of their number from the first place to the last; the number itself may be
+# beyond $10^{308}$.
 #
 # <details><summary>Hint: one stretch</summary>
 #
@@ -519,12 +524,11 @@ for name, steps in counted.items():
     assert off > 0.2 if name == "NGD, 2 eta*" else off < 0.05, again.format("17.2")
 
 # %% [markdown]
-# **The answer:** the step's length and the clock decide. Steps of 0.1 need thousands because they are short;
-# constant steps just below $\eta^*$ need some 280, fewer than growing ones. The law and the clocks say so,
-# from the SVM and a memory read half-way. (The medians alone give $R \approx 579$ and $e^{.292 \cdot 579} /
-# 10^{-1.7} \approx 10^{75}$.) For $2\eta^*$ the law says too few steps, but the run still arrives sooner:
-# $\eta^*$ bounds the law for constant steps, not the speed. Growing and Polyak's steps need not know
-# $\eta^*$; Polyak's have no clock.
+# **The answer:** the step's length and the clock decide. Steps of 0.1 need thousands as they are short;
+# constant steps just below $\eta^*$ need 280, fewer than growing ones. The law and the clocks say so, from
+# the SVM and a memory read half-way. For $2\eta^*$ the law says too few steps, but the run arrives sooner
+# still: $\eta^*$ bounds the law for constant steps, not the speed. Growing and Polyak's steps need not know
+# $\eta^*$. Polyak's have no clock.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Steps that are too long
@@ -557,9 +561,9 @@ for name, size, power in (("sqrt(j)", 1.0, 0.5), ("0.1 j", 0.1, 1.0)):
 #
 # ★★☆ · 10 minutes
 #
-# A normalised step of length $\eta$ turns $u$ into another vector across $\hat W$, to first order a linear
-# function of $u$. Find it. Return $\eta^*$, below which $u$ shrinks step by step, whatever its direction. You
-# get `rows` and `lam` as before.
+# To first order, a normalised step of length $\eta$ turns $u$ into a linear function of it, across $\hat W$.
+# Find it. Return $\eta^*$, below which $u$ shrinks whatever its direction. You get `rows` and `lam` as
+# before.
 #
 # **Predict first:** let all rows be twice as long. ($\lambda$ is then a quarter.) Is $\eta^*$ twice as
 # long, half as long, or the same?
@@ -613,13 +617,13 @@ print(f"1 / mu_hat is above eta* in {int((1 / mu_hat > longest).sum())} of 20")
 # %% [markdown]
 # So near the remainder the threshold is sharp: below it runs settle, as the law assumes.
 #
-# **Steps that grow** pass $\eta^*$, those of $0.1\sqrt j$ after some 500 steps: beyond their one degree. A
-# zigzag as wide as a step, $\sqrt j$, over a length of the order of the steps' sum, $j^{3/2}$, would be an
-# angle of order $1/j$.
+# **Steps that grow** pass $\eta^*$, those of $0.1\sqrt j$ after some 500 steps, when they are past one degree.
+# A zigzag as wide as a step, $\sqrt j$, over a length like the steps' sum, $j^{3/2}$, would be an angle like
+# $1/j$.
 #
 # **Polyak's steps** are long, too. On the curve the excess $L - L_\infty$ is $s\,e^{-\hat\mu R}
-# \sum\lambda_{it} = s\,e^{-\hat\mu R}/\hat\mu^2$, so his step would be $(L - L_\infty)/\lVert G\rVert =
-# 1/\hat\mu$, above $\eta^*$ in 16 of the twenty.
+# \sum\lambda_{it} = s\,e^{-\hat\mu R}/\hat\mu^2$, so his step would be $1/\hat\mu$, above $\eta^*$ in 16 of
+# the twenty.
 
 # %%
 etas, powers, marks = (0.1, 0.5, 2.0), (-0.5, 0.0, 0.5, 1.0), quarter(1000)
@@ -672,8 +676,8 @@ widgets.sliders(
 )
 
 # %% [markdown]
-# **Try it** (Figure 3 without sliders): steps of $\eta$ times a power of $j$. Before you move the sliders,
-# predict: with which power is the angle smallest after 1,000 steps, and does a larger $\eta$ help?
+# **Try it** (Figure 3 without sliders): steps of $\eta$ times a power of $j$. Predict
+# first: with which power is the angle smallest after 1,000 steps, and does a larger $\eta$ help?
 # <details><summary>Answer</summary>
 #
 # With $\sqrt j$ for $\eta = .1$ and $.5$; for $\eta = 2$ constant steps do as well. A larger $\eta$ helps
@@ -756,21 +760,20 @@ b = adam_speed(0.01, float(default["margin"].median()), 0.9, 0.999)
 print(f"beta_2 = .999 and eta = .01: window {1 / (1 - 0.999 * math.exp(2 * b)):.0e}")
 
 # %% [markdown]
-# The exercise asks that both means have forgotten how the run began. That takes a *window* of some $1/(1 -
-# \beta_2 e^{2b})$ steps. With $\eta = .01$ the default's, $\beta_2 = .999$, is two million steps: shorter
-# runs are transients.
+# Both means have to forget how the run began. That takes a *window* of some $1/(1 - \beta_2 e^{2b})$ steps.
+# With $\eta = .01$ and the default, $\beta_2 = .999$, that is two million: shorter runs are transients.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.6 Every rate in one table *(optional)*
 #
-# An optimiser of another geometry goes to another SVM (lesson 03). We hold each against the SVM of *its*
-# norm: sign descent and Adam against the maximum norm's, spectral descent and **Muon** (a polynomial in place
-# of the polar factor) against the spectral norm's, **mirror descent** with the exponent $\rho$ (lesson 15)
-# against the $\rho$-norm's, and $W = KQ^\top$ against the nuclear SVM (lesson 11).
+# We hold each optimiser against the SVM of *its* norm (lesson 03): sign descent and Adam against the maximum
+# norm's, spectral descent and **Muon** (a polynomial in place of the polar factor) against the spectral
+# norm's, **mirror descent** with the exponent $\rho$ (lesson 15) against the $\rho$-norm's, and $W = KQ^\top$
+# against the nuclear SVM (lesson 11).
 #
 # The table has the exponent in $j$ over a run's last decade, the median of 40 problems with its 95% bootstrap
-# interval, on the vector $p$ of lesson 06, on $W$ and on $(K, Q)$; then the median angle on $W$ at equal
-# steps, 500, and at equal length, 20 in the run's own norm. *Gap* is $1 - \mu(W)/\hat\mu$, with the smallest
+# interval, on the vector $p$ of lesson 06, on $W$ and on $(K, Q)$; then the median angle on $W$ at 500 steps,
+# and at the length 20 in the run's own norm. *Gap* is $1 - \mu(W)/\hat\mu$, with the smallest
 # lead over the length of $W$ as $\mu(W)$. *Decaying* steps are $1/\sqrt j$.
 
 # %%
@@ -823,7 +826,7 @@ for name, what, power, why in table:
 # | the longest step | exercise 17.4 | settles at .97 of it, zigzags at 1.03, 20 of 20 |
 #
 # **Where it comes late:** where tokens change late, or another comparison is nearly tight. **Where it
-# breaks:** beyond $\eta^*$, and on $(K, Q)$.
+# breaks:** for constant steps beyond $\eta^*$, and on $(K, Q)$.
 
 # %% [markdown]
 # ## Questions
