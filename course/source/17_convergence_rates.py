@@ -617,9 +617,9 @@ print(f"1 / mu_hat is above eta* in {int((1 / mu_hat > longest).sum())} of 20")
 # %% [markdown]
 # So near the remainder the threshold is sharp: below it runs settle, as the law assumes.
 #
-# **Steps that grow** pass $\eta^*$, those of $0.1\sqrt j$ after some 500 steps, when they are past one degree.
-# A zigzag as wide as a step, $\sqrt j$, over a length like the steps' sum, $j^{3/2}$, would be an angle like
-# $1/j$.
+# **Steps that grow** pass $\eta^*$, those of $0.1\sqrt j$ after some 500 steps, when they are past one
+# degree. A zigzag as wide as a step, $\sqrt j$, over a length like the steps' sum, $j^{3/2}$, would be an
+# angle like $1/j$.
 #
 # **Polyak's steps** are long, too. On the curve the excess $L - L_\infty$ is $s\,e^{-\hat\mu R}
 # \sum\lambda_{it} = s\,e^{-\hat\mu R}/\hat\mu^2$, so his step would be $1/\hat\mu$, above $\eta^*$ in 16 of
