@@ -222,88 +222,116 @@ TIES = Exercise(
 
 
 # --------------------------------------------------------------------------- 12.4 the turning point
-def _optimal(
-    support=lambda D, n: D / n,
+def _shared_out(
     win=lambda k: 1 / (1 + k),
-    sequences=lambda n: n,
-    choices=lambda n, T: T**n,
-    possible=lambda P, n: P,
-    first=1,
+    chance=lambda D, k, N: math.comb(D, k) * (1 / N) ** k * (1 - 1 / N) ** (D - k),
+    left=lambda D, k: D - k,
 ):
-    """An answer from the support tokens, the chance to win, the sequences, the choices and the law."""
+    """An answer that adds one sequence after another: its chance to win, to get k of D, and what is left."""
 
-    def answer(P, n, T):
-        k = support(np.arange(first, len(P) + first), n)
-        return choices(n, T) * possible(P, n) * win(k) ** sequences(n)
+    def answer(m, n):
+        w = [win(D) for D in range(m + 1)]
+        for N in range(2, n + 1):
+            w = [sum(chance(D, k, N) * win(k) * w[left(D, k)] for k in range(D + 1)) for D in range(m + 1)]
+        return np.array(w)
 
     return answer
 
 
-_optimal_choices = _optimal()
+_win_all = _shared_out()
 
 
-def _optimal_cases(rng):
-    """One sequence first, then two; then laws that rise to 1 at the count."""
-    cases = [(np.array([0.5, 1.0]), 1, 3), (np.array([0.25, 1.0]), 2, 2)]
-    for n, T in ((2, 5), (3, 4), (5, 3), (4, 6)):
-        cases.append((np.sort(rng.uniform(0.02, 1, n * (T - 1) - n)), n, T))
-    return cases
+def _numbers(m):
+    return np.arange(m + 1)
+
+
+def _win_cases(rng):
+    """Two tokens and two sequences first, then one sequence."""
+    return [
+        (2, 2),
+        (3, 1),
+        (4, 3),
+        (int(rng.integers(5, 9)), 2),
+        (int(rng.integers(9, 14)), int(rng.integers(4, 7))),
+        (28, 7),
+    ]
 
 
 OPTIMAL = Exercise(
     id="12.4",
     title="The turning point",
     points=3,
-    minutes=10,
+    minutes=12,
     difficulty=2,
-    reference=_optimal_choices,
-    cases=_optimal_cases,
+    reference=_win_all,
+    cases=_win_cases,
     misconceptions=known(
-        _optimal(choices=lambda n, T: 1),
-        "That is the chance of one choice. A data set has T^n of them.",
-        _optimal(choices=lambda n, T: T * n),
-        "There are T^n choices, not n T: one of T tokens in each of n sequences.",
-        _optimal(choices=lambda n, T: n**T),
-        "There are T^n choices: T tokens for the first sequence, T for the second, and so on. You took n^T.",
-        _optimal(choices=lambda n, T: T),
-        "T choices are those of one sequence. With n sequences there are T^n.",
-        _optimal(possible=lambda P, n: 1),
-        "An impossible choice is not locally optimal: the chance P that it is possible is missing.",
-        _optimal(possible=lambda P, n: P**n),
-        "P is the chance that the whole choice is possible, in all n sequences together: take it once.",
-        _optimal(support=lambda D, n: D),
-        "You gave every sequence all D support tokens. They are shared out: D / n for each of n sequences.",
-        _optimal(sequences=lambda n: 1),
-        "The choice must win in *every* sequence: multiply the chances of all n.",
-        _optimal(support=lambda D, n: D, sequences=lambda n: 1),
-        "You pooled the support tokens of all sequences. Only those of one sequence compete with each other.",
-        _optimal(win=lambda k: 1 / np.maximum(k, 1)),
+        lambda m, n: 1 / (1 + _numbers(m) / n) ** n,
+        "You gave each sequence D / n tokens. They fall at random, and the mean of a product of 1/(1 + k) is "
+        "not the product at the mean k.",
+        lambda m, n: _shared_out(chance=lambda D, k, N: math.comb(D, k) / n**k * (1 - 1 / n) ** (D - k))(
+            m, n
+        ),
+        "The chance to fall in the new one of N sequences is 1/N, whatever n is: it changes as you add one.",
+        lambda m, n: np.array(
+            [
+                sum(math.comb(D, k) / n**k * (1 - 1 / n) ** (D - k) / (1 + k) for k in range(D + 1)) ** n
+                for D in range(m + 1)
+            ]
+        ),
+        "You took the sequences for independent. A token that falls in one does not fall in another: what "
+        "the first gets is missing in the rest.",
+        lambda m, n: np.array(
+            [
+                sum(math.comb(D, k) / n**k * (1 - 1 / n) ** (D - k) / (1 + k) for k in range(D + 1))
+                for D in range(m + 1)
+            ]
+        ),
+        "That is the chance to win in one sequence. The choice must win in all n.",
+        _shared_out(chance=lambda D, k, N: 1 / (D + 1)),
+        "You took all numbers k from 0 to D for equally likely. Each token falls in the new sequence with "
+        "chance 1/N, so k is binomial.",
+        lambda m, n: np.array(
+            [_shared_out(chance=lambda D, k, N: 1)(m, n)[D] / math.comb(D + n - 1, D) for D in range(m + 1)]
+        ),
+        "You took all divisions (k_1, ..., k_n) for equally likely. The tokens are all different: a division "
+        "comes in D! / (k_1! ... k_n!) ways.",
+        _shared_out(chance=lambda D, k, N: (1 / N) ** k * (1 - 1 / N) ** (D - k)),
+        "Which k of the D tokens? There are comb(D, k) ways.",
+        _shared_out(chance=lambda D, k, N: math.comb(D, k)),
+        "You added up over all n^D ways in which the tokens can fall. Divide by their number: each has the "
+        "same chance.",
+        _shared_out(left=lambda D, k: D),
+        "The k tokens of the new sequence are gone: D - k are left for the others.",
+        _shared_out(chance=lambda D, k, N: math.comb(D, k) * (1 / 2) ** D),
+        "You let each token fall in the new sequence with chance one half. With N sequences it is 1/N.",
+        _shared_out(win=lambda k: 1 / max(k, 1)),
         "The chosen token is one of k + 1 that compete, so its chance is 1/(k + 1).",
-        _optimal(win=lambda k: 1 / k),
-        "1/k leaves the chosen token out. With k support tokens there are k + 1 that compete.",
-        _optimal(win=lambda k: k / (1 + k)),
+        _shared_out(win=lambda k: 1 / (2 + k)),
+        "One too many: k support tokens and the chosen one are k + 1.",
+        _shared_out(win=lambda k: k / (1 + k)),
         "k/(k + 1) is the chance that one of the support tokens scores highest. The chosen one has the rest.",
-        _optimal(win=lambda k: 0.5**k),
+        _shared_out(win=lambda k: 0.5**k),
         "One half for each support token would need independent comparisons. They share the chosen token: "
         "it is the best of k + 1 with chance 1/(k + 1).",
-        _optimal(support=lambda D, n: D // n),
-        "You rounded D / n down. Here the mean number of support tokens of a sequence need not be whole.",
-        _optimal(first=0),
-        "The first entry of P belongs to D = 1, not to D = 0.",
-        lambda P, n, T: _optimal_choices(P, n, T) * P,
-        "P is there twice: a choice is possible with chance P, once.",
-        lambda P, n, T: T**n * P / (1 + np.arange(1, len(P) + 1) / T) ** n,
-        "D support tokens shared by n sequences are D / n for each, not D / T.",
-        lambda P, n, T: T**n * P / (1 + T - 1) ** n,
-        "You gave the chosen token the chance 1/T against all tokens. Only the support tokens compete.",
-        lambda P, n, T: _optimal_choices(P, n, T) - 1,
-        "You took the best choice away. Asked for are all locally optimal choices, with the best one.",
-        lambda P, n, T: 1 + _optimal_choices(P, n, T).argmax(),
-        "That is where the number is largest. Return the number itself, for every D.",
-        lambda P, n, T: _optimal_choices(P, n, T).max(),
-        "That is the largest number. Return one for every D.",
-        lambda P, n, T: np.cumsum(_optimal_choices(P, n, T)),
-        "You added up over D. Each D is another data set, with a number of its own.",
+        lambda m, n: 1.0 / (1 + _numbers(m)),
+        "You pooled the support tokens of all sequences. Only those of one sequence compete with each other.",
+        lambda m, n: (1.0 / (1 + _numbers(m))) ** n,
+        "You gave every sequence all D support tokens. They are shared out: each falls in one sequence.",
+        lambda m, n: _win_all(m, n + 1),
+        "One sequence too many: begin with one, and add n - 1.",
+        lambda m, n: _win_all(m, n - 1) if n > 1 else np.ones(m + 1),
+        "One sequence is missing.",
+        lambda m, n: _win_all(n, m),
+        "The arguments are (m, n): up to m tokens, n sequences.",
+        lambda m, n: _win_all(m, n)[1:],
+        "w_0 is missing: without support tokens the choice always wins.",
+        lambda m, n: _win_all(m, n)[:-1],
+        "The last one, w_m, is missing: m + 1 numbers.",
+        lambda m, n: _win_all(m, n)[-1],
+        "That is w_m alone. Return all of w_0, ..., w_m.",
+        lambda m, n: 1 - _win_all(m, n),
+        "That is the chance *not* to win everywhere.",
     ),
 )
 

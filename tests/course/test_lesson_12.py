@@ -7,7 +7,7 @@ from course import exercises
 from course.replicate import lesson_12 as runs
 from mini_attn import data, models
 
-_, one_length, ties, optimal_choices = (spec.reference for spec in exercises.exercises("12"))
+_, one_length, ties, win_all = (spec.reference for spec in exercises.exercises("12"))
 
 
 def test_w_of_tokens_of_one_length_makes_the_selected_ones_beat_all_other_unit_vectors():
@@ -19,10 +19,12 @@ def test_w_of_tokens_of_one_length_makes_the_selected_ones_beat_all_other_unit_v
     assert (others @ p.T < 1).all()
 
 
-def test_where_all_tokens_are_support_tokens_one_choice_is_left():
-    """As many numbers as rows, and every choice possible."""
-    for n, T in ((1, 4), (3, 4), (5, 2)):
-        np.testing.assert_allclose(optimal_choices(np.ones(n * (T - 1)), n, T)[-1], 1)
+def test_the_chance_to_win_is_that_of_tokens_that_fall_at_random():
+    rng = np.random.default_rng(2)
+    for n, D in ((2, 2), (5, 8), (8, 12)):
+        k = rng.multinomial(D, np.ones(n) / n, size=100_000)
+        np.testing.assert_allclose(win_all(D, n)[-1], (1 / (1 + k)).prod(axis=1).mean(), rtol=0.02)
+    np.testing.assert_allclose(win_all(2, 2)[-1], 7 / 24)
 
 
 def test_a_drawn_choice_of_one_pair_of_tokens():

@@ -39,13 +39,19 @@ def ties_by_sets(h, most=99, keep=lambda tied, first: (first + sum(tied)) / (1 +
     return np.array(counts)
 
 
-def optimal_by_loop(P, n, T, extra=0, shared=None):
-    """One number of dimensions after the other, in exact fractions but for P."""
-    numbers = []
-    for D, chance in enumerate(np.asarray(P).tolist(), start=1):
-        competing = 1 + Fraction(D + extra, n if shared is None else shared)
-        numbers.append(chance * float((T / competing) ** n))
-    return torch.tensor(numbers)
+def win_all_by_series(m, n, win=lambda k: Fraction(1, k + 1)):
+    """In exact fractions, by exponential generating functions: 1 / ((1 + k) k!) to the power n."""
+    one = [win(k) / math.factorial(k) for k in range(m + 1)]
+    power = [Fraction(1), *[Fraction(0)] * m]
+    for _ in range(n):
+        power = [sum(power[j] * one[D - j] for j in range(D + 1)) for D in range(m + 1)]
+    return torch.tensor([float(power[D] * math.factorial(D) / n**D) for D in range(m + 1)])
+
+
+def win_all_by_draws(m, n, draws=2000):
+    generator = np.random.default_rng(0)
+    split = [generator.multinomial(D, np.ones(n) / n, size=draws) for D in range(m + 1)]
+    return np.array([(1 / (1 + k)).prod(axis=1).mean() for k in split])
 
 
 def one_length_by_dual(x, z):
@@ -115,25 +121,29 @@ ANSWERS = {
         ],
     },
     "12.4": {
-        "also_right": optimal_by_loop,
+        "also_right": win_all_by_series,
         "wrong": [
-            lambda P, n, T: optimal_by_loop(P, n, T + 1),
-            lambda P, n, T: optimal_by_loop(P, n, T - 1),
-            lambda P, n, T: optimal_by_loop(P, n + 1, T),
-            lambda P, n, T: optimal_by_loop(P, n, T, extra=1),
-            lambda P, n, T: optimal_by_loop(P, n, T, extra=-1),
-            lambda P, n, T: optimal_by_loop(P, n, T, shared=1),
-            lambda P, n, T: optimal_by_loop(P, n, T, shared=n + 1),
-            lambda P, n, T: optimal_by_loop(P, n, T, shared=n * (T - 1)),
-            lambda P, n, T: optimal_by_loop(1 - P, n, T),
-            lambda P, n, T: optimal_by_loop(np.ones(len(P)), n, T),
-            lambda P, n, T: optimal_by_loop(P, n, T)[-1:],
-            lambda P, n, T: optimal_by_loop(P, n, T).max(),
-            lambda P, n, T: optimal_by_loop(P, n, T).argmax(),
-            lambda P, n, T: optimal_by_loop(P, n, T).round(),
-            lambda P, n, T: optimal_by_loop(P, n, T).flip(0),
-            lambda P, n, T: np.maximum(1, optimal_by_loop(P, n, T).numpy()),
-            lambda P, n, T: np.ones(len(P)),
+            win_all_by_draws,
+            lambda m, n: win_all_by_series(m, n + 1),
+            lambda m, n: win_all_by_series(m, max(1, n - 1)),
+            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(1, k + 2)),
+            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(1, max(1, k))),
+            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(k, k + 1)),
+            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(1, 2**k)),
+            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(1)),
+            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(1, math.factorial(k + 1))),
+            lambda m, n: win_all_by_series(m, n) * n ** np.arange(m + 1),
+            lambda m, n: win_all_by_series(m, n) / n ** np.arange(m + 1),
+            lambda m, n: (1 + np.arange(m + 1) / n) ** -float(n),
+            lambda m, n: 1 / (1 + np.arange(m + 1)),
+            lambda m, n: win_all_by_series(m, 1) ** n,
+            lambda m, n: win_all_by_series(m + 1, n)[1:],
+            lambda m, n: win_all_by_series(m + 1, n),
+            lambda m, n: win_all_by_series(m, n).flip(0),
+            lambda m, n: win_all_by_series(m, n).round(decimals=3),
+            lambda m, n: win_all_by_series(m, n).cumsum(0),
+            lambda m, n: win_all_by_series(m, n).mean(),
+            lambda m, n: np.exp(-np.arange(m + 1) / n),
         ],
     },
 }
