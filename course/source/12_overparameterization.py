@@ -156,8 +156,8 @@ check("12.1", enough)
 #
 # <details><summary>Why nothing else forbids it</summary>
 #
-# The rows are independent if one of their largest minors is not zero. A minor is a polynomial in the data: if it is
-# not zero for *one* data set, it is not zero for almost all. So one data set of each size will do. Take
+# The rows are independent if one of their largest minors is not zero. A minor is a polynomial in the data: if
+# it is not zero for *one* data set, it is not zero for almost all. So one data set of each size will do. Take
 # queries of which any $d$ are independent, and deal out $e_1, \dots, e_d, e_1, \dots$ in turn, like cards, as
 # the differences: $T - 1$ to each sequence, all distinct, as $T - 1 \le d$. With $n\,(T - 1) \le d^2$ rows no
 # $e_a$ is dealt to more than $d$ sequences. The row $e_a z_i^\top$ is $z_i$ in line $a$ of a matrix of zeros.
@@ -438,9 +438,6 @@ show(
 # sequence, and then no $W z_i$ selects it. As $d \ge n$, each sequence is on its own there, so the exact
 # share is the law for $p$ and one sequence, to the power $n$.
 #
-# For $W$, tokens of one length and $d \ge n$ the law is no guide: in the last row *every* choice would be
-# possible (12.2).
-#
 # Figure 3 for other $n$ and $T$, with a mark where *every* choice is possible by the count:
 
 
@@ -530,8 +527,8 @@ for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
 # best token that is not ahead has at most half of the attention, so $u_i \le \frac12 (\gamma_i +
 # \gamma_i')$. This costs at least $\ell(\frac12 (\gamma_i + \gamma_i')) - \ell(\gamma_i)$ more than
 # $\ell(\gamma_i)$. If $nL$ exceeds $\sum_i \ell(\gamma_i)$ by less than the smallest of these costs, all
-# best tokens are ahead, and they stay ahead while $nL$ stays below that bound. So (iii) does not predict, it
-# is a **certificate**. We look after 80 of 600 steps, when over nine in ten runs have decided.
+# best tokens are ahead, and they stay ahead while $nL$ stays below that bound. This is a **certificate**, no
+# prediction: we look after 80 of 600 steps, when over nine in ten runs have decided.
 
 
 # %%
@@ -564,7 +561,8 @@ after = [runs.longer(*problem, steps=6000) for problem in runs.UNFINISHED]
 print("the two exceptions to (ii) after 6,000 steps, global:", [end.item() == runs.GLOBAL for end in after])
 
 # %% [markdown]
-# **(i) is not enough** with our short steps: 38 runs that it favours are local, and all 38 still are after 6,000 steps.
+# **(i) is not enough** with our short steps: 38 runs that it favours are local, and all 38 still are after
+# 6,000 steps.
 #
 # **(ii) held up** in these runs: its two exceptions were not finished, and after 6,000 steps both are global.
 # None of the three is necessary, as the last column shows.
@@ -577,13 +575,11 @@ print("the two exceptions to (ii) after 6,000 steps, global:", [end.item() == ru
 # to beat. For $D$ numbers ($d$ for $p$, $d^2$ for $W$) assume:
 #
 # - A choice is possible with the law's $P$.
-# - It then has as many support tokens as there are numbers, $D$. Each falls in one of the $n$ sequences at
-#   random, independently of the others.
-# - In a sequence with $k$ of them the chosen token scores highest with chance $1 / (1 + k)$ (exercise 07.1),
-#   independently of the other sequences.
+# - It then has $D$ support tokens. Each falls in one of the $n$ sequences at random, independently.
+# - With $k_i$ of them in sequence $i$ the chosen token scores highest with chance $1 / (1 + k_i)$ (exercise
+#   07.1), in each sequence independently.
 #
-# Then $T^n P\, w_D$ choices are locally optimal on average, with $w_D = \mathbb E \prod_i 1 / (1 + k_i)$ for
-# the $k_i$ support tokens of sequence $i$.
+# Then $T^n P\, w_D$ choices are locally optimal on average, with $w_D = \mathbb E \prod_i 1 / (1 + k_i)$.
 #
 # ### Exercise 12.4: The turning point
 #
@@ -628,13 +624,13 @@ def win_all(m, n):
 check("12.4", win_all)
 
 # %% [markdown]
-# To count, we draw choices of 2,000 data sets for each $d$, without a look at the scores, and see how often
-# they are locally optimal for random labels and heads. For another size, $n = 5$, $T = 8$, we draw some here.
+# To count, we draw choices without a look at the scores, and see how often they are locally optimal for
+# random labels and heads: in 2,000 stored data sets for each $d$, and at another size in 500 drawn here.
 
 
 # %%
 def predict(n, T):
-    """T^n P w_D for D = 1, 2, ..., n (T - 1): there are no more leads."""
+    # for D = 1, 2, ..., n (T - 1): there are no more leads
     P = np.array([law("p", n, T, D) for D in range(1, n * (T - 1) + 1)])
     return T**n * P * win_all(n * (T - 1), n)[1:]
 
@@ -643,19 +639,18 @@ numbers = {(8, 6): {}, (5, 8): {}}
 for d in (4, 6, 8, 12, 20):
     tokens = data.random_tokens(5, 8, d, trials=500, seed=5)
     numbers[5, 8][d] = 8**5 * runs.drawn_choice("p", tokens, seed=1, heads=100)[2].numpy()
-print("           support    best choice         of these")
-print("            tokens    possible, of 2,000    global")
+print("n = 8, T = 6   support tokens   best choice possible, of 2,000   global, of these")
 for kind, dimensions in (("p", (4, 6, 8, 10, 12, 16, 24, 64)), ("W", (4, 8, 24, 64))):
     for d in dimensions:
         here = found[f"dimensions_{kind}"].sel(kind=kind, n=8, T=6, d=d)
         if kind == "p" and d < 64:
             numbers[8, 6][d] = 6**8 * here.locally_optimal.values
         can, k = int(here.possible.sum()), here.support.sum() / here.random_possible.sum()
-        print(f"{kind}, d = {d:2d} {k:9.1f} {can:21d} {(here.code == runs.GLOBAL).sum() / can:9.2f}")
+        print(f"{kind}, d = {d:2d} {k:20.1f} {can:32d} {(here.code == runs.GLOBAL).sum() / can:17.2f}")
 for (n, T), near in (((8, 6), (4, 6, 8, 10, 12)), ((5, 8), (6, 8))):
-    predicted, counted = predict(n, T), numbers[n, T]
+    predicted = predict(n, T)
     print(f"n = {n}, T = {T}: largest predicted number at D = {1 + predicted.argmax()}")
-    for d, of in counted.items():
+    for d, of in numbers[n, T].items():
         quotient = predicted[d - 1] / of.mean()
         assert 0.75 < quotient < 1.25 if d in near else d < 6 or quotient < 0.75, again.format("12.4")
 
@@ -665,32 +660,32 @@ for ax, (n, T) in zip(axes, ((8, 6), (5, 8)), strict=True):
     D = np.arange(1, 25)
     P = np.array([law("p", n, T, k) for k in D])
     ax.plot(D, predict(n, T)[:24], "-", color=BLUE, marker="_", linewidth=0.8, label="predicted")
-    ax.plot(D, T**n * P / (1 + D / n) ** n, ":", color=BLACK, label="$D/n$ in each sequence")
+    ax.plot(D, T**n * P / (1 + D / n) ** n, ":", color=BLACK, label="$D/n$ each")
     for d, of in numbers[n, T].items():
         mean, band = of.mean(), 1.96 * of.std() / np.sqrt(len(of))
         ax.vlines(d, mean - band, mean + band, color=BLUE, linewidth=2)
         ax.plot(d, mean, "o", color=BLUE, label="counted" if d == 4 else None)
     ax.set(xlabel="dimension $d = D$", title=f"$n = {n}$ sequences of $T = {T}$ tokens", ylim=(0, None))
 axes[0].set(ylabel="locally optimal choices")
-axes[0].legend()
+axes[1].legend(loc="upper right")
 show(
     fig,
-    alt="Number of locally optimal choices against d, twice: the predicted curve rises to a peak and falls. The "
-    "counted points are near it up to the peak and lie above it far beyond. A dotted curve is much lower.",
+    alt="Number of locally optimal choices against d, twice: the predicted curve rises to a peak and falls. "
+    "The counted points are near it up to the peak and lie above it far beyond. A dotted curve is much lower.",
 )
 
 # %% [markdown]
-# **Figure 4.** Locally optimal choices of $p$, counted (bars: 95%) and predicted. Dotted: the prediction if each
-# sequence had exactly $D / n$ support tokens.
+# **Figure 4.** Locally optimal choices of $p$ (bars: 95%). Dotted: the prediction for exactly $D / n$ support
+# tokens in each sequence.
 #
-# The turn comes where it was predicted, and up to it the predicted number is near: within a quarter on the
-# left. Sequences with few support tokens raise the mean, so the dotted line is too low. Far beyond the turn the
-# prediction is too low as well: a choice then has far fewer than $D$ support tokens (table).
+# Up to the turn the prediction is near, on the left within a quarter. Two errors partly cancel there: no
+# sequence has more than $T - 1$ support tokens, and all together have fewer than $D$ (table). Far beyond they
+# have far fewer, and the prediction is too low.
 #
 # **For $p$ at $n = 8$, $T = 6$ dimensions help twice. Up to the turn the best choice is possible more often,
-# but it gets more rivals, and of the runs that could be global fewer are. From $d = 16$ on it is nearly always
-# possible, rivals get fewer, and more runs are global.** $W$ is past the turn at $d = 4$, with 16 numbers: only
-# the second help is left.
+# but it gets more rivals, and of the runs that could be global fewer are. From $d = 16$ on it is nearly
+# always possible, rivals get fewer, and more runs are global.** $W$ is past the turn at $d = 4$, with 16
+# numbers: only the second help is left.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.7 Claims and measurements
@@ -698,7 +693,6 @@ show(
 # | claim | prediction | measured |
 # |---|---|---|
 # | every choice possible, $W$, almost all tokens | $d \ge T - 1$, $d^2 \ge n (T - 1)$ | proved, sharp |
-# | the same, tokens of one length | also from $d \ge n$, at any $T$ | proved |
 # | random choice possible, $p$, Gaussian tokens | the law of 12.3 | equal, up to sampling |
 # | favoured by the first gradient | part of a condition | not enough with our steps |
 # | no rival, best choice possible | global | all but 2 of 9,538, unfinished |

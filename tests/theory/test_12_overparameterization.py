@@ -8,6 +8,7 @@ import torch
 
 from course import exercises
 from course.replicate import lesson_12 as runs
+from course.replicate import measured
 from mini_attn import data, svm
 from mini_attn.sweep import wilson
 
@@ -211,6 +212,29 @@ def test_locally_optimal_choices_get_more_up_to_the_turning_point_and_then_fewer
     assert abs((top if kind == "p" else top**2) - turn) <= 2
     assert (np.diff(numbers)[: numbers.argmax()] > 0).all()
     assert (np.diff(numbers)[numbers.argmax() :] < 0).all()
+
+
+def test_near_the_turning_point_two_errors_partly_cancel():
+    """The measured number of support tokens makes the prediction too high, a cap of T - 1 brings it back."""
+    from math import comb
+
+    n, T = 8, 6
+    of_p = measured("12.dimensions_p").load().sel(kind="p", n=n, T=T)
+    capped = np.array([comb(T - 1, k) for k in range(T)], dtype=float)
+    ways = wins = np.ones(1)
+    for _ in range(n):  # as many support tokens drawn from the n (T - 1) others
+        ways, wins = np.convolve(ways, capped), np.convolve(wins, capped / (1 + np.arange(T)))
+    at_random = win_all(n * (T - 1), n)
+    for d, most in ((8, 1.2), (10, 1.2), (12, 1.2), (16, 1.1), (24, 1.1)):
+        here = of_p.sel(d=d)
+        support = (here.support.sum() / here.random_possible.sum()).item()
+        assert support < d
+        counted, can = here.locally_optimal.mean().item(), here.random_possible.mean().item()
+        free, held = (
+            can * np.exp(np.interp(support, range(41), np.log(w))) for w in (at_random, wins / ways)
+        )
+        assert free > 1.2 * counted
+        assert 0.9 < held / counted < most
 
 
 @pytest.mark.parametrize(("n", "T", "dimensions"), [(8, 3, (3, 6, 24)), (4, 6, (3, 7, 32))])
