@@ -671,7 +671,7 @@ axes[1].legend(loc="upper right")
 show(
     fig,
     alt="Number of locally optimal choices against d, twice: the predicted curve rises to a peak and falls. "
-    "The counted points are near it up to the peak and lie above it far beyond. A dotted curve is much lower.",
+    "The counted points are near it up to the peak and lie above it far beyond. A dotted curve is lower.",
 )
 
 # %% [markdown]
