@@ -342,28 +342,6 @@ def balance(start: float, ratio: float, *, trials: int, seed: int) -> dict[str, 
     return {"cosine": torch.stack([compared(W, tokens)[0] for W in path], -1), "reached": far.reached[-1]}
 
 
-def lone(size: tuple[int, int, int], trials: int, seed: int, k: int) -> tuple[data.TokenData, Tensor]:
-    """Problem k of so many, by itself, and its start: (2, 1, d, d)."""
-    drawn = data.random_tokens(*size, trials=trials, seed=seed)
-    d = size[2]
-    KQ = np.random.default_rng(seed).uniform(-1, 1, size=(2, trials, d, d)) / np.sqrt(d)
-    parts = (drawn.X, drawn.z, drawn.y, drawn.v)
-    return data.TokenData(*(part[k : k + 1] for part in parts)), torch.tensor(KQ[:, k : k + 1])
-
-
-def better_token(size: tuple[int, int, int], trials: int, seed: int, k: int):
-    """Of a `lone` problem after the 2,000 public steps: its A_it (n (T - 1), d, d) and F_it (n (T - 1),), and
-    the least lead of a better token after 6,000 and after 8,000 more steps of 0.003."""
-    tokens, KQ = lone(size, trials, seed, k)
-    KQ = settled(KQ, tokens, 2000, 0.1)
-    _, A, F = (part[0] for part in selection(tokens.compare(tokens.z @ (KQ[0] @ KQ[1].mT).mT), tokens))
-    leads = []
-    for steps in (6000, 2000):
-        KQ = settled(KQ, tokens, steps, 0.003)
-        leads.append(np.einsum("mde,de->m", A, (KQ[0] @ KQ[1].mT)[0].numpy())[F < 0].min())
-    return A, F, leads
-
-
 def newcomer(S: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """||S||_op between looks, (k, trials), and the log of how much the share of the newcomer of the first S
     grows from the first look to the last, (trials,): S (k, trials, d, d), pairs (k + 1, 2, trials, d, m)."""

@@ -33,7 +33,7 @@ from matplotlib.figure import Figure
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_11 import attraction, better_token, compared, kkt, newcomer, selection
+from course.replicate.lesson_11 import compared, kkt, newcomer, selection
 from mini_attn import data, flow, geometry, models, plots, widgets
 from mini_attn.plots import COLORS
 
@@ -240,24 +240,24 @@ for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
         assert means[0][1] > 0.9955 > 0.986 > means[1][1]
 
 # %% [markdown]
-# The published number belongs to the ridge. Without it the public code goes astray; exact descent comes
-# nearer, but slowly (section 11.4).
+# The published number belongs to the ridge. Without it the public code goes astray; exact descent
+# without either $\varepsilon$ comes nearer, but slowly (section 11.4).
 #
-# The smallest factors of $W$ have the cost $\lVert W \rVert_*$ (lesson 04). So **the ridge is $2
-# \varepsilon$ times the nuclear norm of $W$**. With it a run can rest, where both gradients vanish:
+# With a ridge a run can rest, where both gradients vanish:
 #
 # $$M Q = 2 \varepsilon K, \qquad M^\top K = 2 \varepsilon Q .$$
 #
-# These are the two equations of section 11.2, with $S = M / 2 \varepsilon$.
+# These are the two equations of section 11.2, with $S = M / 2 \varepsilon$. They give $K^\top K = K^\top M
+# Q / 2 \varepsilon = Q^\top Q$: at rest $K$ and $Q$ are balanced. Only then is the cost $\lVert W \rVert_*$
+# (lesson 04). So **at rest the ridge is $2 \varepsilon$ times the nuclear norm of $W$**.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A run at rest
 #
 # We train our twelve problems with the ridge and exact gradients, divided by their norm plus $\varepsilon$.
-# Steps of 0.1 do not come to rest, so we go on with steps of 0.003. (Near rest they shorten, thanks to the
-# $\varepsilon$ in the denominator.) Two numbers judge a run: the **residual**, how much of $2 \varepsilon
-# (K, Q)$ the forces fail to balance, and $\lVert S \rVert_{\mathrm{op}}$. Away from rest $S$ is $M$ in
-# units that $W$ sets; at rest this is $M / 2 \varepsilon$ again:
+# Steps of 0.1 do not come to rest, so we go on with steps of 0.003. Two numbers
+# judge a run: the **residual**, how much of $2 \varepsilon (K, Q)$ the forces fail to balance, and $\lVert S
+# \rVert_{\mathrm{op}}$. Away from rest $S$ is $M$ in units that $W$ sets:
 #
 # $$
 # S = \frac{\lVert W \rVert_*}{\langle M, W \rangle}\, M , \qquad
@@ -284,7 +284,6 @@ for name, KQ in (("steps of 0.1  ", public), ("steps of 0.003", at_rest)):
     agree = (selected == tokens.optimal.numpy()).all(axis=-1).sum()
     print(f"{name}: cosine {own.mean():.3f}, best tokens in {agree} of {trials}", end=", ")
     print(f"residual up to {residual.max():.1e}, ||S||_op - 1 up to {(op - 1).max():.1e}")
-    assert agree == 9
 assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 nuclear = solution.value.numpy()
 
@@ -299,8 +298,8 @@ nuclear = solution.value.numpy()
 # F_{it} = \tfrac1n\, |\ell'(\gamma_{i\alpha_i})|\, (\gamma_{i\alpha_i} - \gamma_{it}) .
 # $$
 #
-# **Better tokens**, those that score higher than the selected one, have $F_{it} < 0$. We leave them out for
-# now. What remains is *convex*:
+# **Better tokens**, those that score higher than the selected one, have $F_{it} < 0$. We leave them out;
+# the cells below measure what that costs. What remains is *convex*:
 #
 # $$J(W) = \sum_{it} F_{it}\, e^{-\langle A_{it}, W \rangle} + 2 \varepsilon \lVert W \rVert_* .$$
 #
@@ -320,7 +319,7 @@ nuclear = solution.value.numpy()
 # Predict the nuclear norm of $W$ at rest, as if the weights at rest were the dual weights
 # $\lambda^{\mathrm{nuc}}_{it}$ of the nuclear Att-SVM. You are given these, the slopes
 # $|\ell'(\gamma_{i\alpha_i})|$, the differences $\gamma_{i\alpha_i} - \gamma_{it}$, and $\varepsilon$. Only
-# comparisons with $\lambda^{\mathrm{nuc}}_{it} > 0$ count.
+# comparisons with $\lambda^{\mathrm{nuc}}_{it} > 0$ count; suppose that none is with a better token.
 #
 # <details><summary>Hint: the leads</summary>
 #
@@ -385,7 +384,7 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 # The weights of $W_{\mathrm{nuc}}$ maximise the plain sum $\sum_{it} \lambda_{it}$ under the same condition
 # (lesson 04).
 #
-# Let $P$ be the prediction of 11.1. Then
+# Let $P$ be the prediction of 11.1, and let no better token have $\lambda^{\mathrm{nuc}}_{it} > 0$. Then
 # $D(\lambda^{\mathrm{nuc}}) = \sum_{it} \lambda^{\mathrm{nuc}}_{it} + P$, and at rest
 # $D(\lambda) = \sum_{it} \lambda_{it} + \lVert W \rVert_*$. Since $\lambda$ maximises $D$ and
 # $\lambda^{\mathrm{nuc}}$ the sum, $\lVert W \rVert_* - P \ge \sum_{it} \lambda^{\mathrm{nuc}}_{it} -
@@ -399,8 +398,8 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 # \lambda_{it})$: a small weight or a large $F_{it}$ makes a longer one. So $W$ has another direction.
 #
 # Which? The slopes of $D$ are $\log (F_{it} / 2 \varepsilon \lambda_{it})$, the leads of $W$. So **$W$ is
-# the Lagrange multiplier of the condition $\lVert S \rVert_{\mathrm{op}} \le 1$**, and a solver that
-# maximises $D$ returns it.
+# a Lagrange multiplier of the condition $\lVert S \rVert_{\mathrm{op}} \le 1$**. Where it is the only one, a
+# solver that maximises $D$ returns it.
 
 
 # %%
@@ -424,51 +423,16 @@ assert (off < 1e-4).all()
 eighty, many = measured("11.foretold").load(), measured("11.rest").load()
 for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
     means = [eighty[key].sel(size=size).values.mean() for key in ("said", "own")]
-    print(f"the 80, {text}: mean cosine to W_nuc predicted {means[0]:.4f}, measured {means[1]:.4f}")
-    assert abs(means[0] - means[1]) < 2e-4
+    print(f"the 80, {text}: mean cosine to W_nuc predicted {means[0]:.4f}, measured {means[1]:.4f};", end=" ")
+    close = (eighty.near.sel(size=size) > 0.999).values.sum()
+    print(f"1 - cosine of the two below 1e-3 in {close}")
+    assert (close, abs(means[0] - means[1]) < 2e-4) == (80, True)
 print("144 others, of three sizes, after 34,000 steps: 1 - cosine of prediction and run below 1e-5 in each")
 assert (many.near > 1 - 1e-5).sum() == 144
 
 # %% [markdown]
-# **This explains the published .997, given the tokens.** The 80 runs make steps of 0.1 and so do not rest,
-# but their mean cosine is that of the minimum of $J$ to .0002.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### When a better token stays unselected
-#
-# At the minimum of $J$ take $K$ and $Q$ with $K^\top K = Q^\top Q$. For a better token let
-#
-# $$
-# f = \frac{|F_{it}|\, e^{-\Delta_{it}}}{2 \varepsilon} , \qquad \rho = a^\top H^{-1} a , \qquad
-# a = (A_{it} Q,\ A_{it}^\top K) .
-# $$
-#
-# Here $f$ is its force in units of $2 \varepsilon$, $a$ the gradient of its lead in $(K, Q)$, and $H$ holds
-# the second derivatives of $J / 2 \varepsilon$ ($H^{-1}$ is a pseudo-inverse): $\rho$ says by how much the
-# lead gives way to a unit of force. With $\rho$ taken as constant, **there is a rest nearby only if $e \rho f
-# \le 1$**.
-#
-# <details><summary>Why</summary>
-#
-# Once the lead is shorter by $x$ the force is $f e^x$, and a rest needs $x = \rho f e^x$. But $x e^{-x}$ is
-# at most $1 / e$. $\square$
-# </details>
-#
-# Three problems found by a search:
-
-# %%
-print("e rho f   lead of the better token after 6,000 and after 8,000 steps of 0.003")
-for problem in (((10, 6, 8), 24, 302, 12), ((10, 6, 8), 24, 307, 22), ((6, 8, 10), 12, 7, 0)):
-    a, f, leads = better_token(*problem)
-    attracted = attraction(minimum(a, f, EPS), a, f)
-    print(f"{attracted:.2f}     ", ", ".join(f"{lead:.0f}" if lead > 0 else "below 0" for lead in leads))
-    assert (leads[-1] > 0) == (attracted < 1)
-some, left = many.attraction.values[many.attraction.values > 0], many.left.values.sum()
-print(f"of the 144, {len(some)} have a better token, e rho f up to {some.max():.2f}; {left:.0f} leave")
-assert (len(some), left, some.max() < 1) == (51, 0, True)
-
-# %% [markdown]
-# The first run rests; the others leave after more than 6,000 steps.
+# **This explains the published .997, given the tokens.** The 80 runs make steps of 0.1 and so do not rest;
+# yet each is within a 1 - cosine of .001 of the minimum of $J$.
 
 # %% [markdown]
 # ### Exercise 11.2: Another ridge
@@ -577,20 +541,20 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 When do they get there?
 #
-# A run may have too little of a direction, or too much of another; its own $S$ says what grows. Let $\xi$,
-# $\zeta$ be the singular vectors of $S$ with the largest singular value, $c = \lVert S
-# \rVert_{\mathrm{op}}$. If $c > 1$, we call this direction the **newcomer**. Its **share** is $\lVert
-# K^\top \xi + Q^\top \zeta \rVert^2$ over the cost.
+# A run's own $S$ says which direction grows. Let $\xi$, $\zeta$ be the singular vectors of $S$ with the
+# largest singular value, $c = \lVert S \rVert_{\mathrm{op}}$. If $c > 1$, we call this direction the
+# **newcomer**. Its **share** is $\lVert K^\top \xi + Q^\top \zeta \rVert^2$ over the cost.
 #
 # Short steps follow $K' = M Q - 2 \varepsilon K$ and $Q' = M^\top K - 2 \varepsilon Q$ in a time $t$: a
-# step of length $\eta$ along a gradient $g$ takes the time $\eta / \lVert g \rVert$.
+# step of length $\eta$ along a gradient $g$ takes the time $\eta / \lVert g \rVert$. ($K$ and $Q$ have each
+# their own; we take the mean.)
 
 # %% [markdown]
 # ### Exercise 11.3: How fast does a newcomer grow?
 #
 # ★★★ · 15 minutes
 #
-# **Predict** by what factor the share grows, where $M = b\, S$ with an unknown $b > 0$. You know the nuclear
+# By what factor does the share grow, where $M = b\, S$ with an unknown $b > 0$? You know the nuclear
 # norm of $W$ at $k + 1$ looks, and between each look and the next $c$ and the time. Suppose that $\xi$,
 # $\zeta$ and $c$ stay as they are between looks, and that the cost is the nuclear norm.
 #
@@ -628,16 +592,18 @@ check("11.3", share_growth)
 # $$
 #
 # The last sum is a **clock**. Without a ridge it is the logarithm of the norm. With one the norm soon
-# stands still, and the clock goes on at the rate $4 \varepsilon$. (Directions with a singular value below 1
-# lose their share by the same law.)
+# stands still, and the clock goes on at the rate $4 \varepsilon$.
 #
-# **Predict first**: without a ridge 80 new problems come to a mean 1 - cosine of .03 at step 870. When do
-# they with it? For the law we follow $c$ from step 200 to 300, with $S$ made of the $M\, dt$ of ten steps
-# at a time.
+# If their $c$ are alike, runs with and without a ridge should be about equally near to $W_{\mathrm{nuc}}$ at
+# equal clock. **Predict first**: without a ridge 80 new problems come to a *median* 1 - cosine of .03 at step
+# 360. When do they with it?
+#
+# We check the law from step 200 to 300: with $c$ followed along the run ($S$ is made of the $M\, dt$ of ten
+# steps at a time), and with $c$ frozen at step 200.
 
 # %%
 away, clock, looks = {}, {}, np.arange(10, 2001, 10)
-print("80 problems each  medians, steps 200 to 300: clock  log share  |predicted - it|")
+print("80 problems each  medians, steps 200 to 300: clock  log share  error  with c frozen")
 for n, T, width in ((6, 8, 10), (4, 5, 14)):
     drawn = data.random_tokens(n, T, width, trials=80, seed=1)
     problem = [part.numpy() for part in (drawn.X, drawn.z, drawn.y, drawn.v)]
@@ -652,14 +618,17 @@ for n, T, width in ((6, 8, 10), (4, 5, 14)):
         each = zip(c.T, length[19:30].T, np.diff(time[19:30], axis=0).T, strict=True)
         law = np.log([share_growth(*one, eps) for one in each])
         ticked = clock[n, eps][29] - clock[n, eps][19]
-        gained, growth, miss = np.median([ticked, grown, abs(law - grown)], axis=1)
-        print(f"{n}, {T}, {width:<2d} {name:5} {gained:36.1f} {growth:10.2f} {miss:14.2f}")
-        assert miss < 0.1 * growth, again.format("11.3")
+        errors = abs(law - grown), abs((c[0] - 1) * ticked - grown)  # c followed, and frozen
+        row = np.median([ticked, grown, *errors], axis=1)
+        print(f"{n}, {T}, {width:<2d} {name:5}", "{:36.1f} {:10.2f} {:6.2f} {:14.2f}".format(*row))
+        assert row[2] < 0.1 * row[1], again.format("11.3")
+        assert not eps or row[3] > 0.4 * row[1]
         assert not eps or 3 < np.median(clock[n, eps][-1] - clock[n, eps][99]) / 10 < 6  # in 100 steps
-    near, without = ((away[n, eps].mean(axis=1) < 0.03).argmax() for eps in (EPS, 0.0))
-    foretold = np.interp(np.median(clock[n, 0.0][without]), np.median(clock[n, EPS], axis=1), looks)
-    print(f"  .03: without at step {looks[without]}; with: foretold {foretold:.0f}, measured {looks[near]}")
-    assert 0.8 < foretold / looks[near] < 1 < 0.5 * looks[without] / looks[near]
+    near, without = (looks[(np.median(away[n, eps], axis=1) < 0.03).argmax()] for eps in (EPS, 0.0))
+    ticked = np.median(clock[n, 0.0][looks == without])
+    foretold = np.interp(ticked, np.median(clock[n, EPS], axis=1), looks)
+    print(f"  .03: without at step {without}; with: by the clock {foretold:.0f}, measured {near}")
+    assert 0.8 < foretold / near < 1.2 < without / near
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "slide"}
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.5))
@@ -672,13 +641,11 @@ for n, eps, color, line, label in (
 ):
     shown = ticks[ticks <= clock[n, eps][-1].min()]
     each = list(zip(clock[n, eps].T, away[n, eps].T, strict=True))
-    means = np.mean([np.interp(shown, *one) for one in each], axis=0)
-    axes[0].loglog(shown, means, line, color=color, label=label)
+    medians = np.median([np.interp(shown, *one) for one in each], axis=0)
+    axes[0].loglog(shown, medians, line, color=color, label=label)
     if n == 6:
         axes[1].plot(looks, 1 - away[n, eps].mean(axis=1), color=color, label=label)
-rest = 1 - eighty.said.sel(size="published").values.mean()
-axes[0].axhline(rest, color=BLACK, linestyle=":", label="1 - cosine at rest")
-axes[0].set(xlabel="clock since step 10", ylabel=r"mean 1 - cosine to $W_{\mathrm{nuc}}$", ylim=(2e-3, 0.6))
+axes[0].set(xlabel="clock since step 10", ylabel=r"median 1 - cosine to $W_{\mathrm{nuc}}$", ylim=(1e-3, 0.6))
 axes[0].set(xticks=[1, 3, 10, 30], xticklabels=["1", "3", "10", "30"])
 axes[0].minorticks_off()
 axes[0].legend(fontsize=8, loc="upper right")
@@ -686,18 +653,22 @@ axes[1].set(xlabel="step", ylabel=r"mean cosine to $W_{\mathrm{nuc}}$", ylim=(0.
 axes[1].legend(loc="lower right")
 show(
     fig,
-    alt="Left: mean one minus cosine to the nuclear SVM against the clock; with and without the ridge both "
+    alt="Left: median one minus cosine to the nuclear SVM against the clock; with and without the ridge both "
     "fall almost along one curve, at two sizes; those without end near clock 8, those with go on to a floor "
-    "near .003. Right: mean cosine against steps; with the ridge it is near .99 by step 500, without near "
+    "near .002. Right: mean cosine against steps; with the ridge it is near .99 by step 500, without near "
     ".98 at step 2,000.",
 )
 
 # %% [markdown]
-# **Figure 3.** Left: distance from $W_{\mathrm{nuc}}$ at each clock; at the steep fall one run changes its
-# tokens. Right: the published figure, on 80 new problems (6, 8, 10).
+# **Figure 3.** Left: median distance from $W_{\mathrm{nuc}}$ at each clock. Right: mean cosines of the 80
+# problems (6, 8, 10), as the published figure shows them.
 
 # %% [markdown]
-# By the clock the runs with the ridge are foretold to a fifth. In steps of one length $\lVert W \rVert_*$
+# With the ridge the medians come to .03 within a fifth of the step that the clock says, here and on the other
+# seeds that we ran. The law holds along the run; with $c$ frozen its error is about half of the growth or
+# more, since $c$ falls.
+#
+# In steps of one length $\lVert W \rVert_*$
 # grows at most like the square of their number: twice the steps add at most about $\log 4 = 1.4$ to the clock
 # without a ridge. With it the median clock gains 3 to 6 in *every hundred steps*, at these sizes.
 
@@ -726,14 +697,14 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 Smaller starts, fewer columns
 #
-# A *small start* is said to lead descent to the nuclear norm (lesson 04). **Predict first**: which start
-# comes nearest? We follow the flow without a ridge from entries drawn from $N(0, \beta^2)$, and compare 40
-# problems at equal smallest lead: also with $K$ times 3 and $Q$ over 3, so that $W$ starts alike.
+# A *small start* is said to lead descent to the nuclear norm (lesson 04). **Predict first**: does the
+# smallest come nearest? We follow the flow without a ridge from entries drawn from $N(0, \beta^2)$, and
+# compare 40 problems at equal smallest lead: also with $K$ times 3 and $Q$ over 3, so that $W$ starts alike.
 
 # %%
 long, uneven = measured("11.log_time").load(), measured("11.balance").load()
-print("        m = 10: mean cosine at lead    with 3 K, Q / 3, at lead    newcomer's    m = 3    m = 2")
-print("beta       100     200   10^13         100     200   10^13     median share     at 10^13")
+print("        m = 10: mean cosine at lead    with 3 K, Q / 3, at lead      m = 3    m = 2")
+print("beta       100     200   10^13         100     200   10^13        at 10^13")
 at = {}
 for beta in (1.0, 0.1, 0.01):
     full, few = long.sel(start=beta, m=10), long.sel(start=beta, m=[3, 2])
@@ -741,26 +712,24 @@ for beta in (1.0, 0.1, 0.01):
     at[beta] = even, uneven.cosine.sel(start=beta, ratio=3).values.mean(axis=0)
     ends = few.cosine_late.values[..., -2].mean(axis=1)
     print(f"{beta:<6g}", *("".join(f"{one:8.3f}" for one in three) for three in at[beta]), sep="  ", end="")
-    print(f"{np.median(abs(full.share)):12.2f} {ends[0]:14.3f} {ends[1]:8.3f}")
+    print(f"{ends[0]:12.3f} {ends[1]:8.3f}")
     assert ends[1] < 0.89 < 0.97 < ends[0] < even[2]
     assert all((at[beta][1][k] > even[k]) == (beta < 1) for k in (0, 1))
 assert all(at[0.01][0][k] < at[0.1][0][k] - 0.003 for k in range(3))
-two = long.goal.sel(m=2).values[..., 2] < 1e-2  # the third singular value of W_nuc
-ends = [long.cosine_late.sel(m=2).values[..., -2][part].mean() for part in (two, ~two)]
-print(f"m = 2: {two.sum()} of {two.size} have a W_nuc of rank 2: {ends[0]:.3f}; the others: {ends[1]:.3f}")
-assert (two.sum(), ends[0] > 0.999, ends[1] < 0.87) == (13, True, True)
+early = long.sel(m=10).cosine_early
+gap = (early.sel(start=0.1) - early.sel(start=1.0)).values[:, 1:]
+assert (abs(gap.mean(axis=0)) < 2 * gap.std(axis=0) / np.sqrt(len(gap))).all()  # .1 and 1: within noise
 small = flow.follow(models.FactoredAttention(d, d, trials=trials, scale=0.01, seed=1), tokens, [100.0])
 above = torch.linalg.matrix_norm(flow.forces(small.W[0], tokens), 2)
 print(f"our twelve from beta = 0.01, at lead 100: c from {above.min():.2f} to {above.max():.2f}")
 assert above.min() > 1.03
 
 # %% [markdown]
-# From $\beta = .01$ the run is *farther* off than from .1 at each lead. It has less of the newcomer
-# ($\xi^\top W \zeta$ over $\sigma_1$), so the clock must run longer: it **stalls** with $c > 1$.
-# Unequal sizes of $K$ and $Q$ take the run from $\beta = 1$ farther off, those from .1 and .01 nearer.
+# From $\beta = .01$ the run is *farther* off than from .1 at each lead: it **stalls** with $c > 1$. From 1
+# and .1 the means at leads 100 and 200 differ by less than two standard errors. At these leads unequal sizes
+# of $K$ and $Q$ take the run from $\beta = 1$ farther off, those from .1 and .01 nearer.
 #
-# A newcomer needs a column of $K$ and $Q$. With two the flow comes near where $W_{\mathrm{nuc}}$ has two
-# directions, and on average not elsewhere.
+# A newcomer needs a column of $K$ and $Q$. With two the flow ends farther off.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## 11.6 How many directions has the nuclear SVM?
@@ -768,23 +737,21 @@ assert above.min() > 1.03
 # The paper counts singular values above $10^{-7}$, for the best tokens: 13.9 at $d = 15$, and 1 at $d = 1$.
 
 # %%
-counted = measured("11.ranks").load().sel(n_T="15, 5")
-print("n, T = 15, 5; 40 problems: infeasible; mean rank by threshold, certified")
-for dim in (1, 5, 15):
-    solved = counted.sel(d=dim).certified.values >= 0
-    ranks = [counted.sel(d=dim)[key].values[solved].mean() for key in ("loose", "certified") if solved.any()]
-    print(f"d = {dim:2d} {(~solved).sum():20d}", *(f"{rank:20.2f}" for rank in ranks))
-    assert dim < 15 or ranks[0] > 12 > 5 > ranks[1]
+ranks = measured("11.ranks").load().sel(n_T="15, 5")
+counted, certified = (ranks[key].sel(d=15).values.mean() for key in ("loose", "certified"))
+print(f"n, T = 15, 5; d = 15: mean rank by threshold {counted:.1f}, certified {certified:.2f}")
+print(f"d = 1: {(ranks.certified.sel(d=1) < 0).values.sum()} of 40 problems are infeasible")
+assert counted > 12 > 5 > certified
 
 # %% [markdown]
-# By that threshold ours, from a solver stopped at a gap of $10^{-3}$, has 12.4. But $W$ lives only where $S$
-# has singular value 1, which **certifies** fewer than 5. At $d = 1$ every problem is infeasible.
+# The threshold measures where the solver stops. But $W$ lives only where $S$ has singular value 1, which
+# **certifies** fewer than 5.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 Where it breaks: too much of a ridge
 #
-# `weight_decay=w` in torch's SGD is a ridge with $w = 2 \varepsilon$. How large may it be? At $K = Q = 0$
-# all gradients vanish. Near it the loss with its ridge is, to second order, $L(0) - \langle M, W \rangle + w$
+# `weight_decay=w` in torch's SGD is a ridge with $w = 2 \varepsilon$. At $K = Q = 0$ all
+# gradients vanish. Near it the loss with its ridge is, to second order, $L(0) - \langle M, W \rangle + w$
 # times the cost, where $M = -\nabla_W L$ at $W = 0$: all attention is $1 / T$ there.
 
 # %% [markdown]
@@ -825,37 +792,39 @@ def least_decay(X, z, y, v):
 check("11.4", least_decay)
 
 # %% [markdown]
-# We train our twelve by plain descent from a tenth of their start.
+# We train our twelve by plain descent.
 
 # %%
 least = np.array([least_decay(*one) for one in zip(*ours, strict=True)])
 print(f"threshold {least.min():.3f} to {least.max():.3f}")
-for factor, at_zero in ((0.95, 0), (1.02, 12), (1.2, 12)):
-    KQ = 0.1 * KQ0
+for factor, size, at_zero in ((0.95, 0.1, 0), (1.02, 0.1, 12), (1.02, 1, 10), (1.02, 10, 9)):
+    KQ = size * KQ0
     for _ in range(2000):
         KQ = KQ + 20 * downhill(KQ, ours, factor * least[:, None, None] / 2)[0]
     zero = (np.linalg.norm(product(KQ), "nuc", axis=(-2, -1)) < 0.01).sum()
-    print(f"decay {factor:<4g} of the threshold: {zero:2d} of 12 at zero")
+    print(f"decay {factor:<4g} of the threshold, start times {size:<3g}: {zero:2d} of 12 at zero")
     assert zero == at_zero, again.format("11.4")
+
+# %% [markdown]
+# For small starts the threshold decides. From larger ones a few runs rest elsewhere: zero is stable, but not
+# the only place to rest.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.8 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | the published .997 | minimum of $J$ | mean of 80 to .0002, two sizes |
-# | better tokens stay unselected | $e \rho f < 1$ | 51 below 1 stay, and .97; 1.05 and 1.26 leave |
-# | a newcomer, steps 200 to 300 | $(c - 1)\, d(\text{clock})$ | median error below a tenth, two sizes |
-# | steps to 1 - cosine .03 with the ridge | the other run's clock | a fifth later at most, two sizes |
-# | zero is stable | decay above $\lVert M \rVert_{\mathrm{op}}$ | 36 of 36 runs |
+# | the published .997 | minimum of $J$ | each of 80 runs to 1 - cosine .001, two sizes |
+# | median .03 with the ridge | at the other run's clock | within a fifth, two sizes |
+# | zero is stable | decay above $\lVert M \rVert_{\mathrm{op}}$ | 24 of 24 small starts |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
 # <details><summary>Would a weight decay of .01 show the same SVM?</summary>
 #
-# No. Zero is not stable here: the least threshold is .016. But section 11.3 supposes long leads, and they are
-# about as long as $\log 1 / w$: 4.6 in place of 35.
+# No. Zero is not stable here: the least threshold is .016. But section 11.3 supposes long leads, and so
+# large a ridge keeps them short.
 # </details>
 
 # %%
@@ -866,8 +835,8 @@ progress("11")
 #
 # - Trained as $K Q^\top$, attention comes near the **nuclear** Att-SVM of the tokens it selects; trained as
 #   $W$, the Frobenius one.
-# - A **ridge** on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$. For fixed tokens and long
-#   leads the problem is convex; its minimum predicts the published .997.
+# - At rest a **ridge** on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$. For fixed tokens and
+#   long leads the problem is convex; its minimum predicts the published .997.
 # - Shares grow like $c - 1$ times a clock: $\log \lVert W \rVert_*$ without a ridge, $4 \varepsilon t$ with
 #   one.
 #
