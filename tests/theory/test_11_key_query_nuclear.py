@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from course.exercises.lesson_11 import GROWTH, REST, RIDGE
+from course.replicate import measured
 from course.replicate.lesson_11 import (
     EPS,
     compared,
@@ -418,6 +419,15 @@ def test_unequal_factors_hurt_a_large_start_and_help_small_ones(size):
             means.append(compared(flow.follow(model, tokens, [100.0]).W[0], tokens)[0].mean())
         assert (means[1] > means[0]) == (scale < 1)
         assert abs(means[1] - means[0]) > 0.005
+
+
+def test_unequal_factors_in_the_stored_runs():
+    """At leads 100 and 200. The rival: W alone counts."""
+    cosine = measured("11.balance").load().cosine
+    for scale in (1.0, 0.1, 0.01):
+        gap = (cosine.sel(start=scale, ratio=3) - cosine.sel(start=scale, ratio=1)).values[:, :2]
+        sure = abs(gap.mean(axis=0)) > 2 * gap.std(axis=0) / np.sqrt(len(gap))
+        assert (((gap.mean(axis=0) > 0) == (scale < 1)) & sure).all()
 
 
 @pytest.mark.parametrize("size", [(5, 6, 9), (10, 6, 8)])
