@@ -533,8 +533,8 @@ assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.forma
 #
 # And it needs cases that should **fail**. In the **first slope** $K$ and $Q$ flow equally far along the
 # negative slope of the loss at $W_0$, held constant. With **random numbers** the layer's logits are trained,
-# by least squares, to be normal numbers of standard deviation 16: its slopes follow the data all the way, but
-# no margin is asked for.
+# by least squares, to be normal numbers of standard deviation 16: no label enters, and no margin is asked
+# for.
 
 # %% [markdown]
 # ### Exercise 18.3: The excess
@@ -552,9 +552,9 @@ assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.forma
 #
 # The free $W$ shares the tokens with training, the first slope also the loss, but only at the start. The
 # random numbers share the tokens, the optimiser and that each slope depends on where $W$ is, but ask for no
-# margin: so they are the closest control.
-# </details>
-# <details><summary>Hint 1</summary>
+# margin: so they are closer than the other two. Their 0 counts as far as they have left their own first
+# slope, and a training that ends at finite attention would be closer still. </details> <details><summary>Hint
+# 1</summary>
 #
 # First one number for each run; then the mean of these numbers, and their standard deviation.
 # </details>
@@ -625,13 +625,13 @@ show(
 # **Far out the test works.** At 4 lengths, at each of four sizes, the layer that learns labels has an excess
 # of 0.06 to 0.20 over its first slope. With random numbers we see none: no interval ends above 0.03.
 #
-# **Near the start it cannot tell.** At 0.4 and 0.7 lengths the intervals with labels contain 0, too, and
-# reach up to 0.05.
+# **Near the start it cannot tell.** At 0.4 and 0.7 lengths the intervals with labels, over the first slope,
+# contain 0, too, and reach up to 0.05.
 #
 # **The verdict.** The transformers that learn ten sequences stop at 0.4 to 0.7 lengths, also after ten times
 # as many steps; 18.1's went 0.65 and 0.80. Those on ten have an excess of 0.01 to 0.03 over the first slope.
-# But so near the start a layer that goes to an SVM need not show one: where the heads go, this test cannot
-# tell.
+# But their tokens have moved since the first slope was taken, and so near the start the layer that learns
+# labels shows no clear excess either: where the heads go, this test cannot tell.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
@@ -664,8 +664,9 @@ assert (0.92 < nuclear < 0.95, layers) == (True, 4)
 
 # %% [markdown]
 # - **The direction stays** (median above 0.96): a learned readout, every token asking, weight decay.
-# - **The SVM of another norm:** keys and queries have 0.71, and 0.93 by lesson 11's nuclear norm.
-# - **Another direction,** ahead of the free $W$ in longer runs: Adam (0.84), an MLP (0.74).
+# - **The SVM of another norm:** keys and queries have 0.71, and 0.93 by lesson 11's nuclear norm, in which we
+#   ran no free $W$.
+# - **Another direction so far,** ahead of the free $W$ in longer runs: Adam (0.84), an MLP (0.74).
 # - **Not always:** with learned embeddings the smallest of ten cosines is 0.47; if every token asks, too, ten
 #   draws cannot tell.
 # - **Not there yet:** with a norm before the readout $W$ has a length of 1.5 after 3,000 steps.
@@ -783,8 +784,8 @@ progress("18")
 #
 # - The SVM over a head's own selection agrees with the head's movement, **and so it does for a movement that
 #   nobody trained.**
-# - A test needs cases that should pass, and that should fail. At 4 lengths ours tells a layer that goes to an
-#   SVM from two movements that do not; where our transformers stop it does not.
+# - A test needs cases that should pass, and that should fail. At 4 lengths ours tells a layer trained far on
+#   labels from two movements without; where our transformers stop it does not.
 # - What *is* an SVM, then? In one linear layer over tokens that stand still, $W$ itself, by gradient descent
 #   (by Adam its cosine is 0.84).
 # - **The limits:** two data sets, one of them learned by heart, and one size of transformer.
