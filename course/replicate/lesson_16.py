@@ -47,6 +47,15 @@ def dual_variables(data, W_hat):
     return dual, offset, M
 
 
+def pulls_apart(data, W, W_hat):
+    """How far the pulls w_r e^(-r.W), up to a factor, miss lambda_r, over the largest, (trials,)."""
+    h, dual = W.mT, dual_variables(data, W_hat)[0].flatten(1)
+    logs = weights(data).log() + h[..., None, :] - h[..., :, None]
+    pulls = (logs - logs.amax((1, 2, 3), keepdim=True)).exp().flatten(1)
+    factor = (pulls * dual).sum(-1, keepdim=True) / pulls.square().sum(-1, keepdim=True)
+    return (factor * pulls - dual).abs().amax(-1) / dual.amax(-1)
+
+
 def step_threshold(solution, M):
     """eta*, (trials,), from the SVM and M."""
     return 2 * solution.objective / torch.linalg.eigvalsh(M)[..., -1].amax(-1)
