@@ -377,7 +377,6 @@ widgets.sliders(
 #
 # (A row drops out if each choice has $\lambda_r = 0$; there $\tilde W$ is not at rest.)
 #
-
 # **The slope.** A step of length $\eta$ makes $\lVert W\rVert$ longer by nearly $\eta$, and so each tight
 # lead by $\eta/\lVert\hat W\rVert$. The excess loss is about $e^{-\text{lead}}$. So after $j$ steps
 #
@@ -542,8 +541,8 @@ for k, h in enumerate(model.W_kq.detach()[:, :3, 3].numpy()):
 # (in the cell, above $10^{-4}$).
 #
 # Add up the $r \cdot \tilde W$ along a walk over such rows, with the sign of the way. If a walk **joins** two
-# tokens, that is their lead, and with the copies it says who wins. The
-# logits of tokens **never seen** under that query stay 0: there copies alone decide.
+# tokens, that is their lead, and with the copies it says who wins. The logits of tokens **never seen** under that
+# query stay 0: there copies alone decide.
 #
 # **Predict before you run on.** We run both stages on the 20 data sets: 100 steps, then 2,000 of $0.01\sqrt
 # j$, all below $\eta^*$. In the end pulls and dual variables agree to 5% of the largest. How often is the
