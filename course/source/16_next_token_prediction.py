@@ -541,8 +541,8 @@ for k, h in enumerate(model.W_kq.detach()[:, :3, 3].numpy()):
 # (in the cell, above $10^{-4}$).
 #
 # Add up the $r \cdot \tilde W$ along a walk over such rows, with the sign of the way. If a walk **joins** two
-# tokens, that is their lead, and with the copies it says who wins. The logits of tokens **never seen** under that
-# query stay 0: there copies alone decide.
+# tokens, that is their lead, and with the copies it says who wins. The logits of tokens **never seen** under
+# that query stay 0: there copies alone decide.
 #
 # **Predict before you run on.** We run both stages on the 20 data sets: 100 steps, then 2,000 of $0.01\sqrt
 # j$, all below $\eta^*$. In the end pulls and dual variables agree to 5% of the largest. How often is the
@@ -723,9 +723,9 @@ check("16.5", finite_lead)
 # component**.
 #
 # > **Graph SVM** (informally, after Li, Huang, Ildiz, Rawat and Oymak, 2024). Let the embeddings be
-# > linearly independent. Along descent with short steps the
-# > direction of $W$ tends to that of $W_{\mathrm{dir}}$, if not 0, and on the rows within components $W$
-# > tends to $W_{\mathrm{fin}}$. $W_{\mathrm{dir}}$ is the shortest $W$ with $(x_a - x_b)^\top W x_q \ge 1$
+# > linearly independent. Along descent with short steps the direction of $W$ tends to that of
+# > $W_{\mathrm{dir}}$, if not 0, and on the rows within components $W$ tends to $W_{\mathrm{fin}}$.
+# > $W_{\mathrm{dir}}$ is the shortest $W$ with $(x_a - x_b)^\top W x_q \ge 1$
 # > wherever $a > b$ leads from one component to another, and $= 0$ within one. $W_{\mathrm{fin}}$ is the
 # > shortest minimiser of $L$ with sequences reduced to the component of their answer.
 #
