@@ -228,7 +228,7 @@ for lift in (0.0, 0.5):
 # A sequence has the label `y`, and its selected token is lifted from `x` to $x + b\,e$, along any direction
 # `e`. You know `v_rest`, the solution of the label SVM of all *other* sequences. Predict the lift $b \ge 0$
 # up to which the sequence is in $\mathcal S$. If it is outside without any lift, return 0; if no lift frees
-# it, `np.inf`. (At every lift the sequences are separable.)
+# it, `np.inf`. (At every lift the sequences are separable, and `y * v_rest @ x` is not exactly 1.)
 #
 # <details><summary>Hint</summary>
 #
@@ -705,10 +705,10 @@ show(
 #
 # ★★★ · 15 minutes
 #
-# A sequence outside $\mathcal S$ has two tokens, with the signed outputs `better` > `worse` at
-# $v_{\mathrm{mm}}$. Predict the attention that it keeps on the better one, given the ratio $\|v\|/\|p\|$ at
-# the end of the run. If no balance exists, it decides: return 1.0 where the better token wins and 0.0 where
-# the worse one does.
+# A sequence outside $\mathcal S$ has two tokens, with equal logits at $p_{\mathrm{rel}}$ and the signed
+# outputs `better` > `worse` at $v_{\mathrm{mm}}$. Predict the attention that it keeps on the better one,
+# given the ratio $\|v\|/\|p\|$ at the end of the run. If no balance exists, it decides: return 1.0 where the
+# better token wins and 0.0 where the worse one does.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -761,10 +761,11 @@ for k in range(4):
 
 # %% [markdown]
 # A balance needs worse $< 1 + \Delta/u_{\min} <$ better. In the first run there is none, and the better token
-# wins. In the next two there is one; then the ratio leaves $\omega$ and grows, so $\Delta/u_{\min}$ falls.
+# wins. In the next two there is one; there, with steps as long as ours, the ratio leaves $\omega$ and grows,
+# so $\Delta/u_{\min}$ falls.
 #
-# **To last, a balance needs worse < 1 < better.** So attention stays soft in the second run, and fades in the
-# third, where worse is 1.5.
+# **To outlast a growing ratio, a balance needs worse < 1 < better.** So attention stays soft in the second
+# run, and fades in the third, where worse is 1.5.
 #
 # **The pair on random problems.** We train $(v, p)$, normalised as one vector as in section 9.6, at four
 # sizes, 240 problems each. The ratio grows, so we put it to $\infty$ in exercise 09.4.
@@ -813,8 +814,8 @@ assert (abs(stored.slope.where(lasting).median("trial") - 2) < 0.05).all()  # of
 # 230 we have no law.
 #
 # Section 9.6 applies to 452 runs: decided, no side 0 met, no change of token after step 3,000, at least two
-# comparisons push. **The spread of their leads stays about as it is; less $c_{it}$ it falls.** The
-# angle falls nearly like $1/\Delta$.
+# comparisons push. **The spread of their leads stays about as it is; less $c_{it}$ it falls.** The angle
+# falls as $1/\Delta$ to within a fifth.
 
 # %% [markdown]
 # ## Questions
