@@ -12,7 +12,7 @@
 # - say for which $n, T, d$ every choice of tokens is possible, and prove it;
 # - predict how often a random choice is possible, for $p$ and Gaussian tokens;
 # - check three conditions for a run to end at the best tokens;
-# - predict at which $d$ most choices are locally optimal.
+# - predict at which $d$ the number of locally optimal choices is largest.
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, local winners) and the matrix $W$
 # of [lesson 10](10_cross_self_attention.ipynb). About 75 minutes.
@@ -561,8 +561,7 @@ after = [runs.longer(*problem, steps=6000) for problem in runs.UNFINISHED]
 print("the two exceptions to (ii) after 6,000 steps, global:", [end.item() == runs.GLOBAL for end in after])
 
 # %% [markdown]
-# **(i) is not enough** with our short steps: 38 runs that it favours are local, and all 38 still are after
-# 6,000 steps.
+# **(i) is not enough** with our short steps: 38 runs that it favours are local.
 #
 # **(ii) held up** in these runs: its two exceptions were not finished, and after 6,000 steps both are global.
 # None of the three is necessary, as the last column shows.
@@ -585,8 +584,9 @@ print("the two exceptions to (ii) after 6,000 steps, global:", [end.item() == ru
 #
 # ★★☆ · 12 minutes
 #
-# Return $w_0, w_1, \dots, w_m$ for $n$ sequences: the exact means, without draws. **Predict** first: for
-# $n = 8$, $T = 6$ the law passes one half near $D = 12$. At which $D$ are most choices locally optimal?
+# Return $w_0, w_1, \dots, w_m$ for $n$ sequences: the exact means, without draws. **Predict** first: for $n =
+# 8$, $T = 6$ the law passes one half near $D = 12$. At which $D$ is the number of locally optimal choices
+# largest?
 #
 # <details><summary>Hint: by hand</summary>
 #
@@ -639,14 +639,16 @@ numbers = {(8, 6): {}, (5, 8): {}}
 for d in (4, 6, 8, 12, 20):
     tokens = data.random_tokens(5, 8, d, trials=500, seed=5)
     numbers[5, 8][d] = 8**5 * runs.drawn_choice("p", tokens, seed=1, heads=100)[2].numpy()
-print("n = 8, T = 6   support tokens   best choice possible, of 2,000   global, of these")
+print("n = 8, T = 6   support tokens   locally optimal   best choice possible, of 2,000   global, of these")
 for kind, dimensions in (("p", (4, 6, 8, 10, 12, 16, 24, 64)), ("W", (4, 8, 24, 64))):
     for d in dimensions:
         here = found[f"dimensions_{kind}"].sel(kind=kind, n=8, T=6, d=d)
         if kind == "p" and d < 64:
             numbers[8, 6][d] = 6**8 * here.locally_optimal.values
         can, k = int(here.possible.sum()), here.support.sum() / here.random_possible.sum()
-        print(f"{kind}, d = {d:2d} {k:20.1f} {can:32d} {(here.code == runs.GLOBAL).sum() / can:17.2f}")
+        winners = 6**8 * float(here.locally_optimal.mean())
+        won = float((here.code == runs.GLOBAL).sum()) / can
+        print(f"{kind}, d = {d:2d} {k:20.1f} {winners:17.0f} {can:32d} {won:17.2f}")
 for (n, T), near in (((8, 6), (4, 6, 8, 10, 12)), ((5, 8), (6, 8))):
     predicted = predict(n, T)
     print(f"n = {n}, T = {T}: largest predicted number at D = {1 + predicted.argmax()}")
@@ -678,14 +680,13 @@ show(
 # **Figure 4.** Locally optimal choices of $p$ (bars: 95%). Dotted: the prediction for exactly $D / n$ support
 # tokens in each sequence.
 #
-# Up to the turn the prediction is near, on the left within a quarter. Two errors partly cancel there: no
-# sequence has more than $T - 1$ support tokens, and all together have fewer than $D$ (table). Far beyond they
-# have far fewer, and the prediction is too low.
+# Up to the turn the prediction is near, on the left within a quarter. Far beyond, the support tokens are far
+# fewer than $D$ (table), and the prediction is too low.
 #
 # **For $p$ at $n = 8$, $T = 6$ dimensions help twice. Up to the turn the best choice is possible more often,
 # but it gets more rivals, and of the runs that could be global fewer are. From $d = 16$ on it is nearly
-# always possible, rivals get fewer, and more runs are global.** $W$ is past the turn at $d = 4$, with 16
-# numbers: only the second help is left.
+# always possible, rivals get fewer, and more runs are global.** The table stops at $d = 64$, where $p$ is not
+# yet at its best. $W$ shows the second help only.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.7 Claims and measurements

@@ -524,11 +524,12 @@ for name, steps in counted.items():
     assert off > 0.2 if name == "NGD, 2 eta*" else off < 0.05, again.format("17.2")
 
 # %% [markdown]
-# **The answer:** the step's length and the clock decide. Steps of 0.1 need thousands as they are short;
-# constant steps just below $\eta^*$ need 280, fewer than growing ones. The law and the clocks say so, from
-# the SVM and a memory read half-way. For $2\eta^*$ the law says too few steps, but the run arrives sooner
-# still: $\eta^*$ bounds the law for constant steps, not the speed. Growing and Polyak's steps need not know
-# $\eta^*$. Polyak's have no clock.
+# **The answer:** for plain, for growing and for constant steps below $\eta^*$ (section 17.4) the step's
+# length and the clock decide. Steps of 0.1 need thousands as they are short; constant steps just below
+# $\eta^*$ need 280, fewer than growing ones. The law and the clocks say so, from the SVM and a memory read
+# half-way. For $2\eta^*$ the law says too few steps, but the run arrives sooner still: $\eta^*$ bounds the
+# law for constant steps, not the speed. Growing and Polyak's steps need not know $\eta^*$. Polyak's have no
+# clock.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Steps that are too long
@@ -615,7 +616,7 @@ for factor in (0.97, 1.03, 10.0):
 print(f"1 / mu_hat is above eta* in {int((1 / mu_hat > longest).sum())} of 20")
 
 # %% [markdown]
-# So near the remainder the threshold is sharp: below it runs settle, as the law assumes.
+# So near the remainder the threshold is sharp: below it small deviations shrink, as the law assumes.
 #
 # **Steps that grow** pass $\eta^*$, those of $0.1\sqrt j$ after some 500 steps, when they are past one
 # degree. A zigzag as wide as a step, $\sqrt j$, over a length like the steps' sum, $j^{3/2}$, would be an
