@@ -244,11 +244,9 @@ assert top - value < 0.001, again.format("13.1")
 
 # %% [markdown]
 # At the best mixture value and ceiling meet: **all kept tokens have the same slope $y \nabla f(\bar x) \cdot
-# x_t$, and no other token a larger one.** With the loss $\ell(y f)$, a little weight on token $t$ costs
+# x_t$, and no other token a larger one.** With the loss $\ell(y f)$, a little weight on token $t$ has the *cost*
 #
 # $$c_t = |\ell'(y f)|\; y\, \nabla f(\bar x) \cdot (\bar x - x_t) \ge 0 .$$
-#
-# This *cost* will be the force that pushes the token out.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.3 Where $W$ goes
@@ -426,7 +424,7 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Left: the smooth head, dark where $y f$ is near its best; dashed, $p_{\mathrm{fin}}$ plus
-# multiples of $p_{\mathrm{dir}}$; the scales differ. A run with steps of 0.1: its first 40, and one each
+# multiples of $p_{\mathrm{dir}}$. A run with steps of 0.1: its first 40, and one each
 # after 100, 1,000 and 10,000. Right: lengths, between two steps.
 
 
@@ -459,8 +457,7 @@ assert (np.abs(edge - 1) < 0.02).all()
 
 # %% [markdown]
 # So one step gains the length $(\eta/\|G\|)(D/N)\,e^{-R/N} = \frac{2D}{H_{\max}N}e^{-R/N}$, and $H_{\max}$
-# tends to a constant. **With a smooth head the length of the steps cancels**, as long as the bounce is so
-# short that it meets the slope of the bottom.
+# tends to a constant. **With a smooth head the length of the steps cancels**, if the bounce is short.
 #
 # At a **kink** the slope across jumps from one value to another, and $\|G\|$ stays what it is, however short
 # the steps. Every strictly best mixture of a ReLU head sits at one.
@@ -522,8 +519,7 @@ for k, (name, p) in enumerate(walks.items()):
 # On the *path*, the locally best $W$ of each length $R$, a kept token stops falling behind. A dropped one
 # goes on, by its lead over $N$ for each unit of $R$. So $N$ times this rate tends to 0, or to 1 and more:
 # **we divide at $\frac12$.** As $N$ needs the kept set, `mixtures.kept_tokens` guesses the set, solves the
-# SVM, divides, and solves again until nothing changes. Then the SVM's leads must foresee *every* rate. One
-# run first.
+# SVM, divides, and solves again until nothing changes. Then the SVM's leads must foresee *every* rate.
 
 
 # %%
@@ -579,8 +575,8 @@ for k, name in enumerate(("gelu(4 Vx)", "tanh(4 Vx)", "gelu(256 Vx)")):
 # %% [markdown]
 # The *edge rule* is the proposition's: a sequence mixes where an edge from its best token rises. With gelu
 # only the label $-1$ mixes in these draws, and the rule is wrong in 10 of 2,391: each time the path, which is
-# local, keeps a set that is not the best. A tanh bends both ways, and both labels mix alike. There 23 of the
-# 90 wrong cases keep the best set, so the rule itself fails.
+# local, keeps a set that is not the best. With tanh both labels mix, and 23 of the 90 wrong cases keep the
+# best set: there the rule itself fails.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -588,7 +584,7 @@ for k, name in enumerate(("gelu(4 Vx)", "tanh(4 Vx)", "gelu(256 Vx)")):
 #
 # A normalised step at the edge of stability is a plain step of size $2/H_{\max}$, and a short
 # bounce averages out. So $j$ steps should be **gradient flow**, $dW/d\tau = -\nabla L$, for a time
-# $\tau = 2j/H_{\max}$. We check it in two chosen runs.
+# $\tau = 2j/H_{\max}$. We check it in two runs.
 
 
 # %%
@@ -607,7 +603,7 @@ for k, flow in enumerate(flows):
 
 
 # %% [markdown]
-# In both, chosen for it, descent drops a token that would help. Does it come back?
+# In both, chosen for it, descent drops a token that would help.
 #
 # Far out the kept tokens rest on their shares. With the mean loss of three sequences, what is left of it is
 # $\frac13 \sum_t c_t s_t$ over all their dropped tokens $t$. The attention $s_t$ is a constant times
@@ -670,14 +666,14 @@ check("13.4", first_return)
 # >
 # > $$\frac{d \pi_t}{d \log \tau} = \pi_t \Big(1 - \sum_u K_{tu}\, \pi_u\Big) .$$
 #
-# These are Lotka and Volterra's equations. Without tokens that would help, and with unique multipliers, their
-# one stable rest point is **the dual of the SVM**: the pulls of the support tokens are its multipliers, with
-# $(K\pi)_t = 1$, and for all others $(K \pi)_t$ is the lead.
+# Without tokens that would help, and with unique multipliers, the one stable rest point is **the dual of the
+# SVM**: the pulls of the support tokens are its multipliers, with $(K\pi)_t = 1$, and for all others
+# $(K \pi)_t$ is the lead.
 #
-# Now let one help. Its $\Delta$ is its lead in the SVM of the *other* dropped tokens, with $\pi_u > 0$. As
-# that SVM does not ask for it, $\Delta$ may be below 1. If the others rest, $\log|\pi_t|$ grows at the rate
-# $1 - \Delta + K_{tt} |\pi_t|$. **In this law, while the other dropped tokens rest, it comes back if
-# $\Delta < 1$, else only if its pull is strong**, $\Delta < 1 + K_{tt} |\pi_t|$.
+# Now let one help. Its $\Delta$ is its lead in the SVM of the *other* dropped tokens, with $\pi_u > 0$. If the
+# others rest, $\log|\pi_t|$ grows at the rate $1 - \Delta + K_{tt} |\pi_t|$. **In this law, while the other
+# dropped tokens rest, it comes back if $\Delta < 1$, else only if its pull is strong**,
+# $\Delta < 1 + K_{tt} |\pi_t|$.
 
 
 # %%
@@ -727,8 +723,8 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Attention in a sequence of each run: thick, 60,000 steps of descent; thin, the flow beyond.
-# Dashed: the time foretold from the pulls at 1,000 steps. Read at 700 steps, run 109 is foretold wrongly: a
-# kept token counts as dropped.
+# Dashed: the time foretold from the pulls at 1,000 steps. Read at 700 steps, run 109 is foretold
+# wrongly.
 
 
 # %% [markdown]
@@ -794,9 +790,8 @@ for name, of in (
 
 # %% [markdown]
 # On the accepted paths both parts together are nearest to $W$, then $W_{\mathrm{dir}}$ alone; one token is
-# far off. **The selection as described is farther off than published.** In more than half of its runs some
-# sequence has $f = 0$, where the loss is flat. Without these few are left, and the errors no longer exclude
-# the curve.
+# far off. **The selection as described is farther off than published.** Without its runs where some $f = 0$
+# (a flat loss) few are left, and the errors no longer exclude the curve.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -825,15 +820,14 @@ progress("13")
 # ## Summary
 #
 # - A nonlinear head may like a **mixture** better than each token. The curvature of $y f$ decides: if convex,
-#   one token; if concave and smooth, a mixture where an edge from a best token rises. A tangent plane
-#   certifies it.
+#   one token; if concave and smooth, a mixture where an edge from a best token rises.
 # - $W$ has two parts: $W_{\mathrm{fin}}$ sets the ratios of the kept tokens, and $\frac RN W_{\mathrm{dir}}$,
 #   from an SVM with equalities, drops the rest.
 # - **With a mixture, normalised descent bounces**: in the plane, with short steps, its length grows like
 #   $N \log j$, at a kink like $N \log(\eta j)$.
 # - **In gradient flow the pulls of the dropped tokens obey $d\pi/d\log\tau = \pi(1 - K\pi)$.** While the
 #   others rest, a token that would help comes back if its lead against them is below 1, else only if its pull
-#   is strong. Of 35 returns of the flow foretold 29 came true; 2 were missed.
+#   is strong. Of 35 such returns foretold 29 came true; 2 were missed.
 
 # %% [markdown]
 # ## Further reading
