@@ -3,8 +3,7 @@
 #
 # Gradient descent measures weights with the Euclidean norm, and so it ends at a Euclidean SVM. Lesson 03 had
 # an optimiser with a dial, **mirror descent**: with an exponent $\rho$ it ends at the $\ell_\rho$ SVM. For
-# attention a paper reports sparser weights and better accuracy on real text when $\rho = 1.1$. If so, one
-# number in the optimiser buys both.
+# attention a paper reports sparser weights and better accuracy on real text when $\rho = 1.1$.
 #
 # **The question: what does another geometry change: where $W$ points, or which tokens it selects?** And does
 # it help on data that training has not seen?
@@ -142,7 +141,7 @@ for rho, W in paths.items():
     assert np.allclose(W[1], mirror_step(W[0], model.W.grad.numpy(), 0.1, rho))  # the run's first step
     share = np.linalg.norm(W[2000].ravel(), rho) ** (rho - 1) / travelled
     print(f"rho = {rho}: ||S|| is {share:.2f} of the path, at most 1")
-    assert share <= 1
+    assert share < 1.0001
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.3 The SVM in another norm
@@ -281,25 +280,25 @@ RHOS, PAPER = (1.75, 2.0, 3.0), (0.21, 0.18, 0.01)
 print("divergence of the rho = 3 run from the SVM of   rho = 1.75     2     3")
 print(f"{'the paper':46s} {PAPER[0]:11.2f} {PAPER[1]:5.2f} {PAPER[2]:5.2f}")
 table, share = {}, {}
-for whose, starts in (("own", "three"), ("theirs", "one"), ("theirs", "three")):
+for whose, starts, text in (
+    ("own", "three", "this run's tokens"),
+    ("theirs", "one", "the other run's tokens, one start for all"),
+    ("theirs", "three", "the other run's tokens, three starts"),
+):
     cell = figure.sel(starts=starts)
     row = table[whose, starts] = cell[whose].values[:, 2].mean(axis=0)  # of run 3, by SVM
-    share[starts] = float(cell.alike[:, 2, 1].mean())  # of 2 and 3
-    text = (
-        "this run's tokens"
-        if whose == "own"
-        else f"the other run's, {share[starts]:.0%} equal, starts: {starts}"
-    )
+    share[starts] = float(cell.alike[:, 2, 1].mean())  # runs of 2 and 3 that selected the same
     print(f"{text:46s} {row[0]:11.2f} {row[1]:5.2f} {row[2]:5.3f}")
 assert np.allclose(table["own", "three"], (0.09, 0.049, 0.006), atol=0.002)
 assert np.allclose(table["theirs", "one"], (0.127, 0.076, 0.005), atol=0.002)
 assert np.abs(table["theirs", "three"] - PAPER).max() < 0.03
+assert np.allclose((share["three"], share["one"]), (0.53, 0.86))
 
 # %% [markdown]
 # **Like with like, the numbers are 0.09 and 0.05**, means of 100 data sets. The paper's 0.21 and 0.18 come
 # near when two things meet: the SVM belongs to tokens that *another* run selected, and that run had another
-# start. Then the runs of 2 and 3 agree on half of the data sets. With one start they agree on 86%, and the
-# numbers are 0.13 and 0.08. We do not know how it was done.
+# start. Then the runs of 2 and 3 agree on 53% of the data sets; with one start on 86%, and the numbers are
+# lower. We do not know how it was done.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.6 Ten times longer
@@ -362,8 +361,7 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Mean divergence of each run from three SVMs of its own tokens, over the 18 or 19 of 20 data
-# sets on which it kept its tokens from the published length, 1, on. There the own curves still fall; the
-# others have arrived at a constant.
+# sets on which it kept its tokens from the published length, 1, on.
 
 # %% [markdown]
 # Each run goes to the SVM of its own norm and to no other, for these $\rho$ as fast as predicted.
@@ -529,8 +527,7 @@ assert 18 <= same[1.1, 3][0] <= 20 < 26 <= same[1.1, 0.1][0] <= 28
 # %% [markdown]
 # **Coarse steps select other tokens**, and it looks like geometry. When steps add 3, $\rho = 1.1$ differs
 # from itself on a third of the data sets, and the count "as $\rho = 2$" falls from 27 to 19. Steps that add
-# 0.1 are short enough: half as long, they move no count by more than three. So on these 60
-# data sets 3 selects as 2 does on eight of ten, 1.1 on half.
+# 0.1 are short enough: half as long, they move no count by more than three.
 #
 # Geometry or path? When can a choice be *held*? Take the simplest case.
 
@@ -589,9 +586,6 @@ border = 1 + np.log(2) / np.log(1.7)  # (p_2 / p_1)^(rho - 1) = 1/2, and p.(b - 
 assert abs(border - 2.31) < 0.005
 assert [bool(held(a, b, rho)[0]) for rho in (2.3, 2.32)] == [False, True], again.format("15.3")
 
-# %% [markdown]
-# The geometry can decide, then. Why does it hold the token for large $\rho$ only?
-
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(5.6, 4.6))
 x = np.linspace(0, 0.62, 400)
@@ -627,9 +621,9 @@ show(
 # A small $\rho$ spends its length on the largest entry of $a$, the first, where $b$ is small. The
 # border is where $(p_2/p_1)^{\rho-1} = \frac12$ meets $p \cdot a = p \cdot b$, at $\rho = 2.31$.
 #
-# Does geometry decide in the random data? Take what one norm selected, from 0, and scale each $W$ to a
-# smallest lead of 10. Go on from there in another norm, five times as many steps (length 5), in $\rho = 1.1$
-# as many. **Predict**: will all choices go that are not locally optimal in the new norm, or only some?
+# Does geometry decide in the random data? Take what one norm selected, scale each $W$ to a smallest lead of
+# 10, and go on in another norm, five times as many steps (in $\rho = 1.1$ as many). **Predict**: will all
+# choices go that are not locally optimal in the new norm, or only some?
 
 
 # %%
@@ -649,27 +643,21 @@ def carry_on(origin, rho, times):
 
 
 total = np.zeros(4, int)
-print("choice of   in   length   locally optimal   of these held   others   of these lost")
-for origin, rho, times in ((1.1, 3, 1), (1.1, 3, 5), (1.1, 2, 5), (2, 1.1, 1), (2, 3, 5), (3, 2, 5)):
+print("choice of   in   locally optimal   of these held   others   of these lost")
+for origin, rho, times in ((1.1, 3, 5), (1.1, 2, 5), (2, 1.1, 1), (2, 3, 5), (3, 2, 5)):
     could, stayed = carry_on(origin, rho, times)
     row = [int(one.sum()) for one in (could, could & stayed, ~could, ~could & ~stayed)]
     near = [f"{x}" if origin > 1.1 else f"~{5 * round(x / 5)}" for x in row]  # where rounding moves a few
-    near[3] = ("all" if row[3] == row[2] else "not all") if row[2] else "-"
-    print("{:9.1f} {:4.1f} {:8d} {:>17} {:>15} {:>8} {:>15}".format(origin, rho, times, *near))
-    if (rho, times) == (3, 1):
-        assert row[3] < 0.8 * row[2]  # some are still held, at first
-        continue
+    near[3] = "all" if row[2] else "-"
+    print("{:9.1f} {:4.1f} {:>17} {:>15} {:>8} {:>15}".format(origin, rho, *near))
     total += row
     assert row[3] == row[2]  # every one was lost
-    assert origin != 2 or row[0] == row[1] == (60 if rho == 3 else 55)
-assert abs(total[0] - 266) < 4
+assert np.abs(total[[0, 2]] - (266, 34)).max() < 4
 assert total[0] - total[1] < 9
-assert abs(total[2] - 34) < 4
 
 # %% [markdown]
-# **Geometry decides what can be held.** We count pairs of a choice and a new norm. Of some 35 where the
-# choice is not locally optimal every one was lost in the end. In $\rho = 3$ that took the longer runs: there
-# $\lVert W\rVert$ grows only as the root of the path (section 15.2).
+# **Geometry decides what can be held.** We count pairs of a choice and a new norm. Of some 35 on these data
+# where the choice is not locally optimal every one was lost in the end.
 #
 # Of some 265 where it is, all but at most eight were held. (The theorem promises more, but for starts near
 # the *new* SVM; ours are near the old.)
@@ -702,9 +690,8 @@ for rho in (1.1, 3.0):
 #
 # $$f(X) = V^\top X^\top \mathrm{softmax}(X W \bar x), \qquad \bar x = \text{the mean token},$$
 #
-# with learned tokens: for digits $x_t = \mathrm{relu}(E^\top \text{patch}_t + P_t)$, for words rows of $E$.
-# *All* weights are trained by mirror descent in $\ell_\rho$ (mini-batches, plain steps $\eta\,G$, as the
-# paper does on IMDb).
+# with learned tokens. *All* weights are trained by mirror descent in $\ell_\rho$ (mini-batches, plain steps
+# $\eta\,G$, as the paper does on IMDb).
 #
 # What the models see:
 
@@ -754,17 +741,20 @@ for name, rho in itertools.product(REAL, ORDER):
     assert 0.1 < peeked - honest < (0.9 if name == "reviews" else 1.5)
     assert validation.shape[1:] == ((3, 8) if name == "reviews" else (5, 30))
     assert edge < 11
+    assert (name, rho) != ("reviews", 1.1) or (
+        last == 12 and test[each, best].mean(axis=0)[-1] > test[each, best, -2].mean()
+    )
 
 # %% [markdown]
-# Choosing on the test set would have shown up to 1.5 points more. (The paper's accuracies on IMDb are those
-# of the best epoch on the test set, as its public notebook shows.)
+# Choosing on the test set would have shown up to 1.5 points more. (On IMDb the paper's smallest model has
+# 83.5, 81.7 and 82.6 for $\rho$ = 1.1, 2 and 3. By its public notebook that is the best epoch on the test
+# set; the last epoch has 82.6, 80.6 and 81.3.)
 #
-# The search has edges. For $\rho = 3$ the step size is often at the end of its grid. On reviews $\rho = 1.1$
-# takes the last of eight epochs on 12 of 20 splits: it is still rising, and longer training might move its
-# row.
+# The search has edges. For $\rho = 3$ the step size is often at one. On reviews $\rho = 1.1$ takes the last
+# of eight epochs on 12 of 20 splits: its accuracy is still rising.
 #
 # Is the difference between two $\rho$ larger than chance? Splits of one data set overlap: a test example of
-# one is a training example of others. So their results are alike, and twenty say less than twenty.
+# one is a training example of others. So their results are alike.
 
 # %% [markdown]
 # ### Exercise 15.4: Splits that overlap
@@ -821,7 +811,7 @@ for name, other in itertools.product(REAL, (2.0, 3.0)):
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | a run goes to its SVM | steps of one length: power $-2\min(1, 1/(\rho-1))$ | within 0.06, $\rho$ = 1.75, 2, 3 |
+# | a run goes to its SVM | steps of one length: power $-2\min(1, 1/(\rho-1))$ | within 0.06 for three $\rho$ |
 # | the published 0.18 and 0.21 | geometry | same tokens: 0.05 and 0.09 |
 # | which choices can be held | the locally optimal ones | of 265 pairs at most 8 lost, of 35 others all |
 # | 1.1 and 2 select differently | geometry or path | on 33 of 60: some 19 path, 14 geometry |
