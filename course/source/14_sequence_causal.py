@@ -6,8 +6,8 @@
 #
 # **The question: where does training go when every position asks and one W has to answer them all?**
 #
-# It goes to one SVM over all positions; a mask only says which rows that has. How many answers one $W$ has
-# room for can be counted beforehand.
+# It goes to one SVM over all positions; a mask only says which rows that has. How many random answers one $W$
+# has room for can be counted beforehand.
 #
 # And how often does a position miss its best answer? That depends on how many tokens it sees itself and on
 # the crowd, that is how many others choose for each entry of $W$, and less on what those others see.
@@ -568,8 +568,8 @@ assert missed[1][1] < missed[0][2] - 0.01  # half at d = 8, full at d = 12
 # %% [markdown]
 # **Order does not help**: shuffled is not behind causal.
 #
-# **Half misses half as often**: a position that picks among five tokens errs about half as often if only half
-# as many choose beside it. So there are half as many chances to miss, and each is missed half as often.
+# **Half misses less often**: a position that picks among five tokens errs less often if only half as many
+# choose beside it. So there are half as many chances to miss, and each is missed less often.
 #
 # What does a position's own view do? In a causal run positions that see 1 to 5 tokens share one crowd.
 
@@ -584,9 +584,8 @@ assert by_m[3] > 4 * by_m[1]  # if the crowd were all: as often
 assert by_m[4] < missed[0][1] - 0.02
 
 # %% [markdown]
-# **From two tokens to four, its own view matters most.** A position then misses several times as often. To
-# double those who choose only doubles it. One that sees all five still misses less often than with full
-# attention: its crowd is smaller.
+# **A position that sees more tokens misses more often**, in one crowd. One that sees all five still misses
+# less often than with full attention: its crowd is smaller.
 #
 # **Crowding.** How is one position in another's way? To hold a lead of 1, a position adds its term $a\,
 # x_{ik}^\top$ to $W$ (section 14.4). The term $a\, x_{jk'}^\top$ of a position $k'$ in another sequence $j$
@@ -726,12 +725,12 @@ show(
 # So with $m = 2$ the batch may grow from 5 sequences to 8, not to 20: each that chooses adds *one* term.
 # At $d = 16$ it may hold nearly 20: with 20 the watched position misses a little more often.
 #
-# This holds for five sequences or more (the argument leaves out one's own), eight tokens and 500 steps. It
-# does not explain all of the first table: *half* at $d = 8$ has the larger load than *full* at $d = 12$, and
-# misses less often.
+# This was measured for 5, 8 and 20 sequences of eight tokens and 500 steps; the argument leaves out the
+# position's own sequence. It does not explain all of the first table: *half* at $d = 8$ has the larger load
+# than *full* at $d = 12$, and misses less often.
 #
-# A causal mask, then, helps in three ways: its early positions have few tokens to be wrong
-# about; the first of each sequence does not choose; and the others' terms are a little shorter.
+# A causal mask, then, helps in two ways: its early positions have few tokens to be wrong about, and the first
+# of each sequence does not choose.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.8 A forgotten mask
@@ -811,8 +810,6 @@ for m in range(1, 5):
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 in 160 runs |
 # | a random choice uses up $\nu_m$ a position | kinematic formula | within 0.1; a coin a row: 0.96 |
 # | causal is more often global | not by its order | shuffled is not behind |
-# | what one sees itself, in one crowd | 4 tokens worse than 2 | misses over 4 times as often |
-# | half as many who choose | without crowding: as many misses each | about half as many |
 # | how a crowd counts | by its load, not by $\sum\nu_m/d^2$ | log-odds off by 0.08, not by 0.14 |
 # | forgotten padding wins | where all scores are negative | at over 99% of the positions, $d = 20$ |
 
