@@ -733,7 +733,7 @@ show(
 # %%
 best = svm.solve(svm.label_problem(torch.tensor(draws), torch.ones(30, 40, dtype=torch.float64)))
 w_hats, mu = best.value.numpy(), best.margin.numpy()
-print("thirty draws, medians     over mu_hat:     angle of w:")
+print("thirty draws, medians         over mu_hat:   angle of w:")
 print("                      steps   mu(w)      B   proved   true")
 seen = []
 for step, t in ((1, 30_000), (0.5, 3000), (0.15, 6000)):
@@ -751,8 +751,8 @@ assert np.allclose(seen[2], [0.998, 1.0, 0.1545, 0.124], rtol=0.01), "see exerci
 # %% [markdown]
 # In the median GD proves only 25 degrees where 3.3 are true, and NGD's steps of 0.15 prove 0.15 where 0.12
 # are. With steps of 0.5 NGD's $w_t$ is as good, but the weights are wrong: in the median $B$ is 60 percent
-# too large, and 51 degrees are all that is proved. Long steps can give wrong weights, and so a poor proof of a
-# good direction.
+# too large, and 51 degrees are all that is proved. Long steps can give wrong weights, and so a poor proof of
+# a good direction.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.8 Where it breaks
@@ -917,8 +917,8 @@ progress("02")
 # - The points with weight are support vectors, and to first order a point's move is worth its weight (where
 #   $\lambda$ is unique). Coordinate ascent finds them; in the long run the Gram matrix of the support
 #   predicts its pace.
-# - The logistic gradient has such weights at every step. Long steps can make them wrong, and so the proof of a
-#   good direction poor.
+# - The logistic gradient has such weights at every step. Long steps can make them wrong, and so the proof of
+#   a good direction poor.
 # - Where nothing separates, some weights prove it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
