@@ -16,7 +16,7 @@
 #
 # - find all local winners of a small problem, and say how many to expect;
 # - explain why one better support token undoes a choice;
-# - predict where basins meet, and how far out "far" is;
+# - predict where basins meet, and, with three tokens, how far out "far" is;
 # - count how often runs end at the global choice.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, support tokens) and, from
@@ -602,7 +602,8 @@ print(f"with these tokens a little worse than the winner {cured.sum()} of the {l
 assert ((close & lost).sum(), (close & held).sum(), cured.sum()) == (43, 63, 43)
 
 # %% [markdown]
-# The 43 were lost to these tokens. But 63 winners hold next to one. From which lead on?
+# The 43 were lost to these tokens. But 63 winners hold next to one. From which lead on? We answer for three
+# tokens.
 
 # %% [markdown]
 # ### Exercise 07.4: How far is far?
@@ -779,8 +780,8 @@ progress("07")
 #   in general position, so one better support token undoes a choice.
 # - For one sequence in the plane, far out, **basins** end where the two neighbours of a corner worse than
 #   both tie. **How far is far**, with three tokens: the lead must exceed a logarithm over the slack.
-# - From random starts 1,563 of 1,600 runs reached a local winner, the global one more often from near the
-#   origin than from far out.
+# - From random starts 1,563 of 1,600 runs reached a local winner within our steps, the global one more often
+#   from near the origin than from far out.
 # - All this was measured on small random problems.
 
 # %% [markdown]
