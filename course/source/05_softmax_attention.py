@@ -422,7 +422,7 @@ assert close.all(), "exercise 05.3 is not right yet: see what its check says"
 #
 # </details>
 #
-# So, for $d = 1$, the nearest rival *of lower value* sets the pace; the margin only bounds it.
+# So, for $d = 1$, the nearest rival *of lower value* sets the pace in the end; the margin only bounds it.
 
 # %% slideshow={"slide_type": "subslide"}
 radii = np.linspace(0.5, 30, 60)
@@ -820,7 +820,8 @@ for name, slopes in rules.items():
 
 # %% [markdown]
 # The *lost entry* does harm enough, without any noise. Put back, it cures every run. In the last column the
-# cosine hides the harm and the lead shows it: without the entry none of 100 runs gets past a lead of 40.
+# cosine hides the harm and the lead shows it: without the entry none of these 100 runs gets past a lead of
+# 40.
 #
 # > **Rule.** A gradient that will be normalised must be accurate *relative to itself*. Agreement with
 # > autograd to $10^{-15}$, as in section 5.3, does not show that.
@@ -1035,9 +1036,10 @@ for lead in (8, 11, 14, 17, 20):
 assert predicted == [0, 2, 14, 31, 32]
 
 # %% [markdown]
-# An entry is lost if off by more than half. At 0.4% about half of the heads have lost it; at 0.04% nearly
-# all, and the gradient points elsewhere. At 0.4% and below, $\xi$ is to 2% the error of an $f$ taken from the
-# stored output. For one query both cures work with the same kernel.
+# An entry is lost if the rounding of the exact $o$ puts it off by more than half. At 0.4% about half of the
+# heads have lost it; at 0.04% nearly all, and the gradient points elsewhere. In these rows, at 0.4% and
+# below, $\xi$ is to 2% the error of an $f$ taken from the stored output. For one query both cures work with
+# the same kernel.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Questions
