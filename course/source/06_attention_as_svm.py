@@ -721,8 +721,7 @@ assert counts[3][1:3] == [80, 43]
 # each choice is locally optimal, where chance gives 48 on average. The best tokens of all six sequences,
 # *globally optimal*, are reached by only 7 runs, although that choice is feasible in 53 problems.
 #
-# **In three dimensions** there is less room, and 20 choices are not locally optimal; chance gives 57 on
-# average.
+# **In three dimensions** 20 of these 100 choices are not locally optimal; chance gives 57 on average.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.7 Where it breaks: a place to rest *(optional)*
@@ -732,8 +731,8 @@ assert counts[3][1:3] == [80, 43]
 #
 # **One sequence** is enough, with the keys $-1, 0, 1$ and the scores $0, 1, 0$. The best key lies between the
 # others, so no $p$ puts it ahead, and on either side its token pulls $p$ back. With distinct keys of length
-# 1, as in section 6.6, this cannot be: $p = k_\alpha$ puts $\alpha$ ahead, so within one sequence every
-# choice is feasible.
+# 1, as in section 6.6, no key lies between others: $p = k_\alpha$ puts $\alpha$ ahead, so within one sequence
+# every choice is feasible.
 #
 # **Two sequences** share one $p$. Sequence 1, with keys $1, 0$ and scores $1, 0$, pushes $p$ to the right,
 # for large $p$ in proportion to $e^{-p}$. Sequence 2, with keys $\frac12, 0$ and scores $0, 1$, pushes it to
@@ -809,9 +808,10 @@ print(f"the last {len(last)} of the 20, with longer steps: locally optimal {last
 assert len(last) == last.sum() == 2
 
 # %% [markdown]
-# Fifteen of the 100 runs stand at a finite point, $\|p\| < 500$, a stationary point of the loss: 12 of the
-# 20, and three of the 80. Within each sequence much of the pushes is left; it is the six together that
-# cancel. Six of the 20 have moved on to a locally optimal choice, and with longer steps the last two do, too.
+# With these steps fifteen of the 100 runs stand at a finite point, $\|p\| < 500$, a stationary point of the
+# loss: 12 of the 20, and three of the 80. Within each sequence much of the pushes is left; it is the six
+# together that cancel. Six of the 20 have moved on to a locally optimal choice, and with longer steps the
+# last two do, too: how many rest depends on the steps.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.8 A choice that cannot last *(optional)*
@@ -902,8 +902,8 @@ for short, three in (
     assert abs(gained - predicted) < 0.5, again.format("06.4")
 
 # %% [markdown]
-# Half the $F$ nearly doubles the lead gained; a ten times smaller $\gamma_1 - \gamma_2$ only adds about
-# $\log(10) / F = 23$.
+# Half the $F$ nearly doubles the lead gained; a ten times smaller $\gamma_1 - \gamma_2$ (which makes
+# $\gamma_2 - \gamma_3$ a tenth larger) only adds about $\log(11) / F = 24$.
 
 # %% [markdown]
 # ### Exercise 06.5: Every start, several sequences
@@ -999,8 +999,9 @@ progress("06")
 #   if it is **locally optimal**: it has to beat its support tokens, not everybody. Which one is reached
 #   depends on the start.
 # - In 100 random problems with $d = 10$ all choices of $p$ were locally optimal, with $d = 3$ only 80.
-# - $p$ need not run off. In 15 of the problems with $d = 3$ it came to rest where the pushes of the six
-#   sequences cancel; one sequence can hold it if the best key lies between the others (optional section 6.7).
+# - $p$ need not run off. In 15 of the problems with $d = 3$ it came to rest, with our steps, where the pushes
+#   of the six sequences cancel; one sequence can hold it if the best key lies between the others (optional
+#   section 6.7).
 # - On a toy a choice with a support token of higher score holds only for a time (optional section 6.8).
 #
 # ## Further reading
