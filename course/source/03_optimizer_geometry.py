@@ -280,11 +280,10 @@ for rho, path in constant.items():
     angles = [f"{degrees(path[t - 1]):5.1f}" for t in (10, 100, 10_000)]
     print(f"rho = {rho:3}: after 10, 100 and 10,000 steps", *angles)
     assert abs(degrees(path[-1]) - degrees(best[rho][0])) < 0.1, again("03.1")
-assert np.array_equal(constant[1.0][-1], [9999, 1]), again("03.1")
 
 # %% [markdown]
-# Three limits, each that of its norm, within a tenth of a degree. That of coordinate descent is *sparse*: a
-# corner of the diamond.
+# On these points each limit is that of its norm, within a tenth of a degree. That of coordinate descent is
+# *sparse*: a corner of the diamond. Will steps of one length always do? The proof gives the condition.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.3 The proof
@@ -415,12 +414,28 @@ assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
 
 # %% [markdown]
 # With steps of one length $\eta$ the theorem's loss of margin is $\frac12 \eta\, a_{\max}^2 + \log n / (\eta
-# t)$: after many short steps it is small. Of our steps of 1 the theorem says nothing, since $\frac12
-# a_{\max}^2 > \hat\mu$ in all three norms, and yet they went well.
+# t)$: after many short steps it is small. Steps of 1 are too long for it to promise anything. **Predict
+# first**: on twenty random points in six dimensions, what do they lose, and what do steps $1 / \sqrt t$ lose?
 
 # %%
-for rho, dual in ((1.0, np.inf), (2.0, 2), (np.inf, 1)):
-    assert np.linalg.norm(A, dual, axis=1).max() ** 2 / 2 > best[rho][1]
+print("percent of margin lost after 1,000, 10,000 steps:   length 1       length 1 / sqrt(t)")
+for rho in (1.0, 2.0, np.inf):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        cloud, truth = rng.normal(size=(20, 6)), rng.normal(size=6)
+        cloud *= np.sign(cloud @ truth)[:, None]  # signed points, separable
+        mu, lost = largest_margin(cloud, rho)[1], []
+        for etas in (np.ones(10_000), 1 / np.sqrt(np.arange(1, 10_001))):
+            for w in descend(cloud, steepest(rho), etas)[[999, 9_999]]:
+                lost.append(100 - 100 * certify(w, np.ones(20), cloud, rho)[0] / mu)
+        print(f"rho = {rho:3}, seed {seed}" + "{:39.1f}{:7.1f}{:15.1f}{:7.1f}".format(*lost))
+        assert lost[3] < min(3, lost[2] / 2), again("03.1")
+        assert lost[1] < 1 if rho == 2 else lost[1] > max(0.4, 0.99 * lost[0]), again("03.1")
+
+# %% [markdown]
+# With $\ell_1$ and $\ell_\infty$, steps of 1 stop gaining. Where they lose more than 100 percent, they never
+# separate the points. The shrinking steps lose less and less, as the theorem says. NGD does not mind steps
+# of 1 here.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
@@ -434,11 +449,7 @@ for rho, dual in ((1.0, np.inf), (2.0, 2), (np.inf, 1)):
 # For $\rho = 2$ it is NGD. Why should it find the $\ell_\rho$ margin? Gradients add up in $S$, and each is a
 # sum of signed points: $S_t = \sum_i \lambda_i a_i$ with $\lambda_i \ge 0$. Suppose that late only the worst
 # points still get weight. Then $\nabla\psi(w)$ is a sum of worst points, exactly what section 3.3 asks of the
-# best $w$.
-#
-# > **Theorem** (Sun et al. 2022; stated informally). *On separable data, mirror descent with this $\psi$,
-# > $1 < \rho < \infty$, and small enough steps $\eta\, g_t$ (not normalised) converges in direction to that
-# > of largest margin in $\ell_\rho$.*
+# best $w$. Sun et al. (2022) prove it for small steps that are not normalised.
 
 
 # %%
@@ -456,12 +467,12 @@ mirror = {rho: mirror_descent(rho, 10_000) for rho in (1.5, 3.0)}
 for rho, path in mirror.items():
     size, away = np.linalg.norm(path[-1], rho), abs(degrees(path[-1]) - degrees(best[rho][0]))
     print(f"rho = {rho}: {away:.4f} degrees away at length {size:.0e}")
-    assert certify(path[-1], np.ones(12), A, rho)[0] > 0.999 * best[rho][1]
+    assert away < 0.5
     assert np.isclose(size, 10_000 ** (1 / (rho - 1)), rtol=0.01)
 
 # %% [markdown]
-# Both runs end near the direction of their norm, though their steps are normalised, unlike the theorem's. For
-# $\rho = 3$ the length grows only as $\sqrt t$, and that run still has half a degree to go.
+# Both runs end near the direction of their norm. For $\rho = 3$ the length grows only as $\sqrt t$, and that
+# run still has half a degree to go.
 #
 # Turn the norm yourself. The cross marks where the ball of $\ell_\rho$ touches the region; the dots are
 # iterates of mirror descent up to step 300, later ones larger. At which $\rho$ does the cross leave the
@@ -545,9 +556,8 @@ assert np.abs(angles[7999, :2] - degrees(best[np.inf][0])).max() < 0.7
 assert 38 < angles[7999, 2] < 39
 
 # %% [markdown]
-# The first two runs go to the limit of sign descent, as is proved for $\beta_1 \le \beta_2$ and step sizes
-# that tend to zero (Zhang, Zou & Cao 2024). The third, with steps twice as long as the second, is four
-# degrees short. Is it stuck, or slow? To tell, we need a clock.
+# The first two runs go to the limit of sign descent (compare Zhang, Zou & Cao 2024). The third, with steps
+# twice as long as the second, is four degrees short. Is it stuck, or slow? To tell, we need a clock.
 #
 # Adam's steps are not $\eta$ long. The gradient shrinks, so both means hold older gradients that were
 # *larger* than the present one. The root of the mean square feels it most.
@@ -611,9 +621,7 @@ for run in range(3):
     print(f"{ETA[run]:<5} {length[run]:16.5f} {real[run]:11.5f} {memories[run]:13,.0f}  ", end="")
     at = [round(k * memories[run]) - 1 for k in (1, 3, 5)] if run else []
     print(*(f"{angle:6.1f}" for angle in angles[[*at, -1], run]))
-    assert np.allclose(angles[at, run], [35.2, 39.4, 41.2][: len(at)], atol=0.75), again("03.3")
-assert np.allclose(length, real, rtol=0.022), again("03.3")
-assert np.allclose(length[:2], real[:2], rtol=0.005), again("03.3")
+assert (np.abs(length / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.3")
 assert (real < 0.86 * ETA[:3]).all(), again("03.3")  # the rival: full steps
 assert (np.abs(angles[-1, :3] - degrees(best[np.inf][0])) < [0.3, 0.1, 0.6]).all()
 assert real[2] < 1.03 * real[1]
@@ -629,20 +637,15 @@ assert abs(late[0][1] / late[0][0] - 0.5) < 0.05
 
 # %% [markdown]
 # The steps are predicted to half a percent, those of the third run, which is only six memories old, to two.
-# Equal steps in all coordinates of full size are *sign descent with a shorter step*. (Not a proof: that the
-# coordinates between, like our $w_2$, balance as in sign descent is assumed.)
+# Equal steps in all coordinates of full size are *sign descent with a shorter step*. (On our points only
+# $w_1$ has full size. That several keep pace, and that $w_2$ balances as in sign descent, is assumed.)
 #
 # **Two clocks.** One is the memory. From $\eta = 0.05$ to $0.1$ the step hardly grows: it stays below
 # $-\log\beta_2 / (2 \hat\mu_\infty)$, beyond which the squares would have no mean. What grows is the memory,
-# nearly four times, from 858 steps to 3,351.
+# nearly four times. So the last run was *slow*: what looked like a limit was its third memory.
 #
-# After one memory either of these runs is at 34 to 36 degrees, after three between 39 and 40, after five
-# within two degrees of $\ell_\infty$. So the last one was *slow*: what looked like a limit was its third
-# memory.
-#
-# The other clock runs like $1 / (\eta_{\mathrm{eff}}\, t)$, as in section 3.3. The first run forgets in 34
-# steps. Late it is as far from $\ell_\infty$ as sign descent with steps of its $\eta_{\mathrm{eff}}$, within
-# three percent, and that only halves when $t$ doubles.
+# The other clock runs like $1 / (\eta_{\mathrm{eff}}\, t)$. Late, the first run is as far from $\ell_\infty$
+# as sign descent with steps of its $\eta_{\mathrm{eff}}$, and that only halves when $t$ doubles.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
@@ -656,10 +659,10 @@ assert abs(late[0][1] / late[0][0] - 0.5) < 0.05
 #
 # ★★☆ · 8 minutes
 #
-# Epsilon *takes over* when both roots $\sqrt{\overline{g^2}}$ have fallen below it for good. Predict, from
-# the two numbers of exercise 03.3 and $\hat\mu_\infty$:
+# Epsilon *takes over* when the roots $\sqrt{\overline{g^2}}$ of both coordinates have fallen below it for
+# good. Predict, from the two numbers of exercise 03.3 and $\hat\mu_\infty$:
 #
-# - the step at which it does, up to what does not grow with $\log(1/\varepsilon)$;
+# - the step at which it does;
 # - $\log_{10}$ of the largest $\varepsilon$ that lets five real memories pass first.
 #
 # Until then let each step be that of $\varepsilon = 0$, and count the gradient at the start as 1. Leave out
@@ -714,7 +717,7 @@ for eta, beta2, needed in ((0.05, 0.95, -47), (0.001, 0.999, -29)):
     assert round(log_eps) == needed, again("03.4")
 
 # %% [markdown]
-# The step $\log(1/\varepsilon) / \nu$ is right within five percent in all four runs. And $\ell_\infty$? With
+# The step $\log(1/\varepsilon) / \nu$ is right within five percent in all four runs. With
 # $\eta = 0.05$ and $\varepsilon = 10^{-8}$ the run is taken over at 33 degrees, and turns back towards
 # $\ell_2$ (Figure 3, dashed). With $\varepsilon = 10^{-50}$, below what five memories need, it comes within
 # two degrees of $\ell_\infty$ first. By the same count torch's own $\eta = 0.001$ and $\beta_2 = 0.999$
@@ -764,7 +767,7 @@ show(
 # %% [markdown]
 # All optimisers so far:
 
-# %%
+# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 limits = {
     "coordinate descent": (1.0, constant[1.0][-1], "v"),
     "mirror descent 1.5": (1.5, mirror[1.5][-1], "s"),
@@ -773,10 +776,6 @@ limits = {
     "sign descent": (np.inf, constant[np.inf][-1], "^"),
     "Adam": (np.inf, by_adam[-1, 0], "o"),
 }
-for rho, w, _ in limits.values():
-    assert abs(degrees(w) - degrees(best[rho][0])) < 0.5, again("03.1")
-
-# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.4, 3.5))
 draw_region(ax)
 for rho in ORDERS:
@@ -855,8 +854,8 @@ assert shares["spectral"] > 0.98
 assert shares["Frobenius"] < 0.8
 
 # %% [markdown]
-# Spectral steps come within two percent of their own bound. Steps of length one in another norm, Frobenius',
-# stay far below it: there they are not steepest.
+# Spectral steps come close to their own bound. Steps of length one in another norm, Frobenius', stay far
+# below it: there they are not steepest.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.7 Muon *(optional)*
@@ -1083,15 +1082,14 @@ progress("03")
 #
 # - Steepest descent with slowly shrinking steps maximises the margin in its own norm, because the slope of
 #   the loss is a bound on that margin. Short constant steps are proved to lose at most $\frac12 \eta\,
-#   a_{\max}^2$ of it in the long run.
+#   a_{\max}^2$ of it in the long run. On random points, coordinate and sign descent stopped gaining
+#   with steps of 1, and kept gaining with $1/\sqrt t$.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late, Adam with $\varepsilon = 0$ and $\beta_1 \le \beta_2$ went like sign descent with steps
 #   $\eta_{\mathrm{eff}}$, where these are short. A long memory delayed the limit. From step
 #   $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on $\varepsilon$ turned it towards
 #   $\ell_2$, which it did not reach.
-# - Muon's polynomial (section 3.7) leaves its waves in $W$: where $M$ keeps its direction, the margin is
-#   $\sum_k \sigma_k f_k / \max_k f_k$.
 #
 # | optimiser | norm of its margin | what a step moves |
 # |:---|:---|:---|
