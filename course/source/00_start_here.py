@@ -55,9 +55,9 @@ print("This cell has run: 1 + 2 + ... + 100 =", sum(range(101)))
 # ## 0.2 The map
 #
 # Run the next cell for the whole course. Each line links to its lesson. *Needs* lists the lessons that it
-# builds on, and the minutes include the exercises; take a lesson in two sittings if you like. Sections that
-# are called optional can be left out: a later lesson may point back to one, but says again what it needs of
-# it.
+# builds on, and the minutes include the exercises (with a pencil for every derivation, take half as long
+# again); take a lesson in two sittings if you like. Sections that are called optional can be left out: a
+# later lesson may point back to one, but says again what it needs of it.
 
 # %%
 progress()
