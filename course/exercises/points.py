@@ -1,4 +1,4 @@
-"""Random labelled points for the exercises: separable ones, and some that are not."""
+"""Random labelled points for the exercises, separable."""
 
 import numpy as np
 
@@ -12,12 +12,3 @@ def separable(rng, n, d):
     X = rng.normal(size=(n, d))
     X += np.outer(y * rng.uniform(0.4, 2.0, size=n) - X @ u, u)
     return X, y
-
-
-def half_plane(rng, n):
-    """Separable points that all lie in one half-plane: forgetting the labels stays feasible, and is wrong."""
-    angle = rng.uniform(0, 2 * np.pi)
-    u, h = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
-    y = rng.choice([-1.0, 1.0], size=n)
-    y[:2] = 1.0, -1.0
-    return np.outer(y * rng.uniform(0.4, 2.0, n), u) + np.outer(rng.uniform(0.4, 2.0, n), h), y
