@@ -407,7 +407,7 @@ def cases(name):
 
     For "moved" the distances from the start in lengths of W_0, (runs, heads).
     """
-    labels, numbers, ten = (measured(f"18.{sweep}").load() for sweep in ("control", "numbers", "ten"))
+    labels, random, ten = (measured(f"18.{sweep}").load() for sweep in ("control", "numbers", "ten"))
     sizes, found = ((32, 16), (32, 8), (16, 16), (16, 8)), {}
 
     def of(cell):
@@ -421,13 +421,13 @@ def cases(name):
     for d, T in sizes:
         add("linear layer", labels, d, T, 0, DISTANCES[0])
     add("linear layer", labels, *sizes[0], 1, DISTANCES[1])
-    add("random numbers", numbers, *sizes[0], 0, DISTANCES[0])
+    add("random numbers", random, *sizes[0], 0, DISTANCES[0])
     for tokens in ("digits", "sentences"):
         for layer in (0, 1):
             far = float(ten.moved.sel(tokens=tokens)[:, layer].mean())
             at = f"transformer, {tokens}, layer {layer + 1}, {far:.1f} lengths"
             found[at] = of(ten.sel(tokens=tokens))[..., layer, :]
-    for what, sweep, i in (("linear layer", labels, 3), ("random numbers", numbers, 1)):
+    for what, sweep, i in (("linear layer", labels, 3), ("random numbers", random, 1)):
         for d, T in sizes:
             add(what, sweep, d, T, i, DISTANCES[3])
     return found
