@@ -206,35 +206,6 @@ def worst_by_search(r):
     return cosine_of(np.array([np.cos(low), np.sin(low)]), r)
 
 
-def contest_by_descent(n_1, n_2, g_1, g_2):
-    """Bisects the slope of the loss in h = h_1 - h_2."""
-
-    def slope(h):
-        f = g_2 + (g_1 - g_2) / (1 + np.exp(-h))
-        return n_2 / (1 + np.exp(-f)) - n_1 / (1 + np.exp(f))
-
-    low, high = -60.0, 60.0
-    if slope(high) <= 1e-12 or slope(low) >= -1e-12:
-        return np.inf if slope(high) <= 1e-12 else -np.inf
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return low
-
-
-def contest_unclamped(n_1, n_2, g_1, g_2):
-    """Forgets that f may lie outside."""
-    f = np.log(n_1 / n_2)
-    with np.errstate(all="ignore"):
-        return np.log(np.float64(f - g_2)) - np.log(np.float64(g_1 - f))
-
-
-def contest_clipped(n_1, n_2, g_1, g_2):
-    """Large numbers for infinity."""
-    s = np.clip((np.log(n_1 / n_2) - g_2) / (g_1 - g_2), 1e-12, 1 - 1e-12)
-    return np.log(s / (1 - s))
-
-
 ANSWERS = {
     "10.1": {
         "also_right": first_by_outer_products,
@@ -331,26 +302,6 @@ ANSWERS = {
             keeps_first,
             between_positions,
             visited_once,
-        ],
-    },
-    "10.6": {
-        "also_right": contest_by_descent,
-        "wrong": [
-            contest_clipped,
-            contest_unclamped,
-            lambda n_1, n_2, g_1, g_2: 0.0 if n_1 == n_2 else contest_by_descent(n_1, n_2, g_1, g_2),
-            lambda n_1, n_2, g_1, g_2: (
-                np.log(1e16) if n_1 == n_2 and g_1 == 0 else contest_by_descent(n_1, n_2, g_1, g_2)
-            ),
-            lambda n_1, n_2, g_1, g_2: contest_by_descent(n_2, n_1, g_1, g_2),
-            lambda n_1, n_2, g_1, g_2: contest_by_descent(n_1, n_2, -g_2, -g_1),
-            lambda n_1, n_2, g_1, g_2: contest_by_descent(n_1**2, n_2**2, g_1, g_2),
-            lambda n_1, n_2, g_1, g_2: contest_by_descent(n_1, n_2, 6, -6),
-            lambda n_1, n_2, g_1, g_2: contest_by_descent(1, 1, g_1, g_2),
-            lambda n_1, n_2, g_1, g_2: np.exp(contest_by_descent(n_1, n_2, g_1, g_2)),
-            lambda n_1, n_2, g_1, g_2: 2 * contest_by_descent(n_1, n_2, g_1, g_2),
-            lambda n_1, n_2, g_1, g_2: contest_by_descent(n_1, n_2, g_1, g_2) if n_1 > n_2 else -np.inf,
-            lambda n_1, n_2, g_1, g_2: max(contest_by_descent(n_1, n_2, g_1, g_2), 0.0),
         ],
     },
 }
