@@ -17,11 +17,10 @@
 # - derive from a symmetry of the data what $W$ learns in self-attention, and for which queries it works.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (nonnegative least squares), [lesson
-# 04](04_matrix_factorization.ipynb) (the nuclear norm, for one comparison),
-# [lesson 05](05_softmax_attention.ipynb) (the gradient), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM),
-# [lesson 07](07_local_global_tokens.ipynb) (local optimality) and [lesson
-# 08](08_regularization_path.ipynb) (the path). About 70 minutes with four exercises, and 20 more for the
-# optional section 10.4, which holds one more.
+# 04](04_matrix_factorization.ipynb) (nuclear norm), [lesson 05](05_softmax_attention.ipynb) (gradient),
+# [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson 07](07_local_global_tokens.ipynb) (local
+# optimality) and [lesson 08](08_regularization_path.ipynb) (path). About 75 minutes with four exercises, and
+# 15 more for the optional section 10.4.
 
 # %%
 import dataclasses
@@ -57,7 +56,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # s_i = \mathrm{softmax}(h_i), \qquad h_{it} = x_{it}^\top W z_i .$$
 #
 # Sequence $i$ sees $W$ only through $p_i = W z_i$: that is *its* $p$, compared with its tokens as in
-# lesson 06. In the plane we can watch two sequences with one $W$, a $2 \times 2$ matrix.
+# lesson 06. Figure 1 shows two sequences in the plane, and one $W$.
 
 
 # %%
@@ -176,9 +175,6 @@ def first_logits(X, z, scores, lr):
 # %%
 check("10.1", first_logits)
 
-# %% [markdown]
-# The same step with the library's model:
-
 # %%
 six = data.random_tokens(n=6, T=8, d=10, seed=1)
 model = models.CrossAttention(10)
@@ -189,7 +185,7 @@ assert np.abs(measured - predicted).max() < 1e-9, again.format("10.1")
 print(f"all {measured.size} logits as predicted")
 
 # %% [markdown]
-# This answers the question. Sequence $k$ changes the logits of sequence $i$ by
+# Sequence $k$ changes the logits of sequence $i$ by
 #
 # $$\frac{\eta}{n}\, (z_k \cdot z_i)\; |\ell'(u_k)|\, \frac1T
 # \sum_s (\gamma_{ks} - u_k)\, (x_{ks} \cdot x_{it}) ,$$
@@ -220,8 +216,8 @@ print(f"all {measured.size} logits as predicted")
 # > \rVert_F \to W_{\mathrm{mm}} / \lVert W_{\mathrm{mm}} \rVert_F$.
 #
 # The norm is Frobenius' because gradient descent measures $W$ as a long vector (lesson 03). Plain steps turn
-# slowly, so this lesson takes normalised ones, from starts that need not be near. That they end where the
-# theorem says is a measurement, not the theorem: Figure 1, and 100 trials in section 10.5.
+# slowly, so we take normalised ones, from starts anywhere. That they end where the theorem says is a
+# measurement: Figure 1, and 100 trials in section 10.5.
 #
 # Lesson 02's dual needs only inner products of comparisons, and these are two kernels, multiplied:
 #
@@ -248,7 +244,7 @@ def weights(G):
     lam, distance = nnls(np.vstack([root.T, np.ones(len(G))]), np.r_[np.zeros(len(G)), 1.0])
     if distance < 1e-7:
         raise ValueError("infeasible: no W selects these tokens")
-    return lam / (1 - lam.sum())
+    return lam / (1 - lam.sum())  # all active leads are 1 - lam.sum(): make them 1
 
 
 one = data.random_tokens(n=6, T=8, d=10, seed=0)
@@ -266,13 +262,13 @@ assert np.abs(W_mm - library.value.numpy()).max() < 1e-6
 # $$W_{\mathrm{mm}} = \sum_i \bar a_i\, z_i^\top, \qquad \bar a_i = \sum_{t \ne \alpha_i} \lambda_{it} a_{it},
 # \qquad p_i = W_{\mathrm{mm}}\, z_i = \sum_k (z_k \cdot z_i)\, \bar a_k .$$
 #
-# **Equal queries** share one $p$, as in lesson 06. **Independent queries** leave every $p_i$ free. So a
+# **Equal queries** share one $p$. **Independent queries** leave every $p_i$ free. So a
 # choice is feasible if and only if each sequence *by itself* is. Distinct tokens of length one always are, as
 # $p_i = x_{i\alpha_i}$ prefers $x_{i\alpha_i}$ to all others.
 
 # %% [markdown]
-# **The rank.** The rows of $W_{\mathrm{mm}} = \sum_i \bar a_i z_i^\top$ are combinations of the queries. So its
-# rank is at most $\min(n, d)$, and at most the number of different queries.
+# **The rank.** The rows of $W_{\mathrm{mm}} = \sum_i \bar a_i z_i^\top$ are combinations of the queries. So
+# its rank is at most $\min(n, d)$, and at most the number of different queries.
 
 # %%
 print("  n   T   d   queries   feasible   rank of W_mm: least, most")
@@ -356,12 +352,12 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Two sequences with the same two tokens, 1.6 apart. Lines: the largest margin, from exercise
-# 10.2. Markers: the smallest lead over $\lVert W \rVert_F$ after 3,000 normalised steps. At
-# 0 and at 180 degrees one of the two is impossible, for *any* $d$.
+# 10.2. Markers: the smallest lead over $\lVert W \rVert_F$ after 3,000 normalised steps. At 0 and at 180
+# degrees one of the two is impossible, for *any* $d$.
 
 # %% [markdown]
-# **Try it.** Three tokens a sequence. Turn the second query through the first one, and see $W_{\mathrm{mm}}$
-# make one $p$ for both, or two. For which token of sequence 2 is there a solution even with equal queries?
+# **Try it.** Turn the second query through the first one, and see $W_{\mathrm{mm}}$ make one $p$ for both, or
+# two. For which token of sequence 2 is there a solution even with equal queries?
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -406,7 +402,7 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.5 The paper's data
 #
-# Now the setting of that paper's public code: $n = 6$, $T = 8$, $d = 10$, all vectors uniform on the unit
+# Now the setting of the paper's public code: $n = 6$, $T = 8$, $d = 10$, all vectors uniform on the unit
 # sphere, 2,000 normalised steps of length 0.1 from the start of `torch.nn.Linear`. We train 100 trials like
 # this, and again from zero with growing steps, of length $0.1 \sqrt{j}$ in step $j$. On the same data we
 # follow the path of lesson 08, the least loss for $\lVert W \rVert_F \le R$, to $R = 1000$.
@@ -434,9 +430,8 @@ for name in ("growing", "the paper's", "path"):
     local = geometry.locally_optimal(cross.scores, logits, chosen[name]).sum()
     same = (chosen[name] == chosen["growing"]).all(-1).sum()
     print(f"{name:12s} {fro.mean():25.3f} {fro.min():7.3f} {nuclear:18.3f} {local:17d} {same:17d}")
-    assert fro.mean() > 0.995
-    assert (fro > 0.99).sum() >= 99
-    assert 0.84 < nuclear < 0.88
+    assert 0.84 < nuclear < 0.88 < 0.99 < fro.mean()
+    assert name == "the paper's" or (fro.min() > 0.999 and local == 100)
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.5, 3.6))
@@ -459,9 +454,9 @@ show(
 # middle 80%. The SVMs are those of the tokens that each trial has selected in the end.
 
 # %% [markdown]
-# **$W$ goes to the Frobenius SVM of its own choice of tokens**, with a cosine above .99 in at least 99 of 100
-# trials of each row, and all choices are locally optimal. Descent and the path need not choose alike: most
-# trials do. The nuclear SVM is another matrix, and its turn comes in [lesson
+# **$W$ goes to the Frobenius SVM of its own choice of tokens.** With growing steps, and along the path, the
+# cosine ends above .999 and the choice is locally optimal in all 100 trials. Descent and the path choose the
+# same tokens in most, but not in all. The nuclear SVM has its turn in [lesson
 # 11](11_key_query_nuclear.ipynb), where $K$ and $Q$ are trained.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -473,10 +468,10 @@ show(
 #
 # $$x_{i1}^\top W x_{i1} - x_{it}^\top W x_{i1} = b\,(1 - x_{it} \cdot x_{i1}) > 0 .$$
 #
-# **Is it $bI$ that is learned?** The data know one more direction, $v$, which ranks the tokens. Turn all
-# tokens by an orthogonal $\Omega$ with $\Omega v = v$: their scores stay. If the law of the tokens has no
-# direction of its own, the turned data are as likely as the old ones. So the loss $\bar L$ averaged over all
-# data and its gradient $G(W)$ have
+# **Is it $bI$ that is learned?** The data know one direction, $v$, which ranks the tokens. Turn all tokens by
+# an orthogonal $\Omega$ with $\Omega v = v$: their scores stay. If the law of the tokens has no direction of
+# its own, the turned data are as likely as the old ones. So the loss $\bar L$ averaged over all data and its
+# gradient $G(W)$ have
 #
 # $$\bar L(\Omega^\top W \Omega) = \bar L(W) , \qquad
 # G(\Omega^\top W \Omega) = \Omega^\top\, G(W)\, \Omega .$$
@@ -559,10 +554,9 @@ check("10.3", symmetric_part)
 #
 # ★★☆ · 10 minutes
 #
-# *Predict before you measure.* $W = b\,(I - ee^\top) + b_v\,ee^\top$ with $b, b_v > 0$ turns a query $x_1$ of
-# length one into $p = W x_1$, at an angle $\theta$ to $x_1$. For which query is $\cos\theta$ smallest? Return
-# this smallest value for the ratio $r = b_v / b$; it is the same for all $d \ge 2$. Which is worse, $r = T$
-# or $r = 1/T$?
+# *Predict before you measure.* The form, with $b, b_v > 0$, turns a query $x_1$ of length one into $p =
+# W x_1$, at an angle $\theta$ to $x_1$. For which query is $\cos\theta$ smallest? Return this smallest value
+# for the ratio $r$; it is the same for all $d \ge 2$.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -591,8 +585,7 @@ check("10.4", worst_cosine)
 
 # %% [markdown]
 # **What does the first step select in a new sequence?** We ask with two kinds of queries: the *best* token,
-# as in training, and a *random* one, for which nothing was trained. The form turns a query with
-# $q = (e \cdot x_1)^2$ by the angle $\theta$,
+# as in training, and a *random* one. With $q = (e \cdot x_1)^2$,
 #
 # $$\cos\theta = \frac{1 - q + r q}{\sqrt{1 - q + r^2 q}} \ge \frac{2 \sqrt r}{1 + r} .$$
 #
@@ -650,20 +643,19 @@ for T, few, middle, most in ((8, 4, 10, 40), (30, 10, 25, 60)):
     assert 0.65 > excess[T, few] > 0.4 > 0.25 > excess[T, middle] > 0.1 > excess[T, most] > -0.02
 
 # %% [markdown]
-# As $d$ grows, the ratio falls from one and a half times $T$ to within 10% of it. After $n = 5000$ sequences
-# the first step serves over 99% of best queries at all six sizes, and of random ones the foreseen share.
+# As $d$ grows, the ratio falls from one and a half times $T$ to within 10% of it. With $n = 5000$ the first
+# step serves over 99% of best queries at all six sizes, and of random ones the foreseen share.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Later steps
 #
-# As $bI$ selects the best tokens of every training set, their Att-SVM is feasible, and by section 10.5 we
-# expect $W_{\mathrm{mm}}$, with *its* ratio and *its* rest. We take $d = 10$, train on 50 and on 400
-# sequences with growing steps, three trials each, and ask with random queries.
+# As $bI$ selects the best tokens of every training set, their Att-SVM is feasible. By section 10.5 we expect
+# $W_{\mathrm{mm}}$. We take $d = 10$, growing steps, and three trials of 50 and of 400 sequences.
 
 # %%
 STEPS, later = [1, 3, 10, 30, 100, 300, 1000], {}
-print("d = 10           ratio            rest         random queries served by W_mm")
-print(" T    n   step 1   W_mm   step 1   W_mm   foreseen from its form   measured")
+print("d = 10        rest         random queries served by W_mm")
+print(" T    n   step 1   W_mm   foreseen from its form   measured")
 for T, n in ((8, 50), (8, 400), (30, 50), (30, 400)):
     tokens = best_first(data.random_tokens(n=n, T=T, d=10, trials=3, seed=3))
     new = data.random_tokens(n=2000, T=T, d=10, seed=4).X.numpy()
@@ -675,18 +667,17 @@ for T, n in ((8, 50), (8, 400), (30, 50), (30, 400)):
     foreseen = np.vectorize(foreseen_share)(ratio[-1], T, 10)
     random = np.array([[selects_itself(w, new) for w in row] for row in W])
     later[T, n] = ratio, rest, random
-    numbers = (ratio[0], ratio[-1], rest[0], rest[-1], foreseen, random[-1])
-    print(
-        f"{T:2d} {n:4d}{{:9.1f}}{{:7.1f}}{{:9.2f}}{{:7.2f}}{{:16.2f}}{{:18.2f}}".format(
-            *map(np.mean, numbers)
-        )
-    )
+    print(f"{T:2d} {n:4d}{rest[0].mean():9.2f}{rest[-1].mean():7.2f}", end="")
+    print(f"{foreseen.mean():16.2f}{random[-1].mean():18.2f}")
     assert 1 < ratio[-1].min() < ratio[-1].max() < 4
     assert foreseen.min() > 0.99
-assert later[30, 50][2][-1].mean() + 0.02 < later[30, 50][2][4].mean()  # W_mm, step 100
+ratio, rest, random = later[30, 50]
+assert 0.86 < random[-1].mean() < 0.94 < 0.96 < random[4].mean()  # W_mm, and step 100
+assert worst_cosine(ratio[0]).max() < 0.35 < 0.8 < worst_cosine(ratio[-1]).min()
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6))
+fig.get_layout_engine().set(wspace=0.08)
 looks = {8: (GREEN, "^"), 30: (ORANGE, "s")}
 for (T, n), (ratio, _, random) in later.items():
     (color, marker), line = looks[T], "--" if n == 50 else "-"
@@ -701,7 +692,7 @@ for ax in axes:
     ax.set(xscale="log", xlabel="step")
     ax.set_xticks([1, 10, 100, 1000, 6000], ["1", "10", "100", "1,000", "$W_{\\mathrm{mm}}$"])
     ax.minorticks_off()
-axes[1].legend(loc="lower right", fontsize=9)
+axes[1].legend(loc="lower right", fontsize=9, handlelength=4)
 show(
     fig,
     alt="Two panels against the step, for 8 and 30 tokens and for 50 and 400 sequences. The ratio falls from "
@@ -717,8 +708,8 @@ show(
 # **This answers the lesson's question.** By step 1,000 all 12 trials have a cosine above .998 to
 # $W_{\mathrm{mm}}$.
 #
-# *The form.* Later steps lower the ratio from about $T$ to between 1 and 4. For $T = 30$ the least cosine of
-# exercise 10.4 then rises from below .35 to above .85. Why is $r > 1$ left? By the form, a best query leads
+# *The form.* Later steps lower the ratio to between 1 and 4. For $T = 30$ and $n = 50$ the least cosine of
+# exercise 10.4 rises from below .35 to above .8. Why does $r > 1$ survive? By the form, a best query leads
 # with
 #
 # $$(x_1 - x_t)^\top W x_1 = b\,(1 - x_t \cdot x_1) + (b_v - b)\, \gamma_1\, (\gamma_1 - \gamma_t) .$$
@@ -726,17 +717,15 @@ show(
 # Against a rival at a small distance $\delta$ the first term is only $b\, \delta^2 / 2$. The second is of
 # first order in $\delta$, and positive for $r > 1$ and $\gamma_1 > 0$.
 #
-# *The rest.* On the first step it is chance, and falls about as $1 / \sqrt n$. That of $W_{\mathrm{mm}}$
-# falls slower, from half of the norm for $n = 50$ to .37 for $n = 400$. Random queries pay for it: for
-# $T = 30$ and $n = 50$ the form alone would serve over 99% of them, but $W_{\mathrm{mm}}$ serves 88 to 96%,
-# fewer than step 100 does.
+# *The rest.* That of $W_{\mathrm{mm}}$ falls slower with $n$ than that of the first step. Random queries pay
+# for it most for $T = 30$ and $n = 50$: the form alone would serve over 99%.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.8 Where it breaks: one query, two answers
 #
 # Random queries never coincide, but words do. Let tokens come from a vocabulary with linearly independent
-# embeddings, and let each sequence ask with its first word. Two sequences that begin with the same word share
-# a query, and may want different things.
+# embeddings, and let each sequence ask with its first word. Two sequences that begin with the same word may
+# want different things.
 
 # %% [markdown]
 # ### Exercise 10.5: Do the words contradict each other?
@@ -744,8 +733,8 @@ show(
 # ★★★ · 12 minutes
 #
 # `words[i]` are the numbers of the words of sequence $i$; its query is its first word, and it is to select
-# the word at position `selected[i]` (counted from 0). Embeddings are linearly independent. Is the Att-SVM
-# feasible? Return a bool. (A word may stand in a sequence twice; then neither token can be ahead.)
+# the word at position `selected[i]` (counted from 0). Is the Att-SVM feasible? Return a bool. (A word may
+# stand in a sequence twice; then neither token can be ahead.)
 #
 # <details><summary>Hint 1</summary>
 #
@@ -806,11 +795,10 @@ assert 20 < feasible < 80
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | direction of $W$ | Frobenius SVM of its own choice | above .99 in at least 99 of 100 trials |
-# | largest margin, two queries | $\cos$ or $\sin$ of half the angle | descent within 2.5% of it |
+# | direction of $W$, growing steps | Frobenius SVM of its own choice | above .999 in 100 of 100 trials |
 # | ratio of the first step | $T$ for large $d$ | from $1.5\,T$ to within 10% as $d$ grows |
 # | random queries served by it | a mean of $F(\cos\theta)^{T-1}$ | within .035 at six sizes |
-# | the same, by $W_{\mathrm{mm}}$, $T = 30$, $d = 10$, $n = 50$ | its form: above .99 | .88 to .96 |
+# | the same, by $W_{\mathrm{mm}}$, $T = 30$, $d = 10$, $n = 50$ | its form: above .99 | .90 in the mean |
 # | words that contradict | a loop of arrows | 100 of 100 draws |
 
 # %% [markdown]
@@ -848,15 +836,15 @@ progress("10")
 # ## Summary
 #
 # - $W$ is a $p$ for the keys $x_{it} z_i^\top$: gradient, Att-SVM and theorem carry over, with their
-#   conditions.
+#   conditions. Descent and the path end at the Frobenius SVM of their choice.
 # - $W_{\mathrm{mm}} = \sum_i \bar a_i z_i^\top$, so its rank is at most $\min(n, d)$.
-# - Independent queries make every choice feasible that each sequence can make by itself. Equal ones can
-#   contradict each other, and then no $d$ helps.
+# - Equal queries can contradict each other, and then no $d$ helps.
 # - Where the query is the best token, the first step on endless data makes $W = b\,(I - ee^\top) +
 #   b_v\,ee^\top$, $e$ along $v$, with $b_v / b \to T$ for large $d$.
 # - Later steps go to $W_{\mathrm{mm}}$. At $d = 10$, for $T = 8$ and 30, its ratio is between 1 and 4, and
-#   its rest has half of its norm for $n = 50$, and .37 for $n = 400$.
-#
+#   its rest is about half of its norm for $n = 50$, and about a third for $n = 400$.
+
+# %% [markdown]
 # ## Further reading
 #
 # - D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak, *Transformers as Support Vector Machines* (2023, arXiv

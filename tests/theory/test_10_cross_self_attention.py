@@ -5,8 +5,7 @@ in direction to W_mm = argmin ||W||_F s.t. (x_alpha - x_t)^T W z >= 1 for a loca
 rank W_mm <= min(n, d). Argued and measured in the lesson: the part of a start outside the span of the
 comparisons stays under plain gradient steps, and bounds the cosine; two queries at an angle have margins
 cos(angle/2) and sin(angle/2) times the distance of the tokens; in self-attention, where sequences agree, W
-goes towards b (I - ee^T) + b_v ee^T, e along v; two answers to one query share attention while
-log(n_1 / n_2) lies between their values, and else one takes all.
+goes towards b (I - ee^T) + b_v ee^T, e along v; descent and the path end at the same kind of SVM.
 """
 
 from dataclasses import replace
@@ -16,6 +15,7 @@ import pytest
 import torch
 
 from mini_attn import data, geometry, models, optim, svm, train
+from mini_attn.paths import regularization_path
 
 SEEDS = (51, 52)  # the lesson uses others
 SIZES = ((6, 8, 10), (5, 7, 9))  # the second is nobody's
@@ -51,6 +51,22 @@ def test_descent_goes_to_the_frobenius_svm_of_a_locally_optimal_choice(size, see
     to_nuclear = geometry.cosine(model.W, nuc.value)
     assert (to_nuclear - geometry.cosine(fro.value, nuc.value)).abs().max() < 0.01
     assert to_nuclear.mean() < 0.93
+
+
+@pytest.mark.parametrize(("size", "seed"), [(SIZES[0], 51), (SIZES[1], 52)])
+def test_the_path_goes_to_the_frobenius_svm_of_a_locally_optimal_choice(size, seed):
+    """Followed to R = 1000 in 40 trials; the choice is descent's in most, but not in all."""
+    tokens = data.random_tokens(*size, trials=40, seed=seed)
+    model = models.CrossAttention(size[2], trials=40)
+    regularization_path(model, tokens, [1, 3, 10, 30, 100, 300, 1000])
+    model.requires_grad_(False)
+    selected = geometry.selected_tokens(model.attention(tokens))
+    fro = att_svm(tokens, selected).value
+    assert (geometry.cosine(model.W, fro) > 0.999).all()
+    logits = models.CrossAttention(size[2], trials=40, init=fro).logits(tokens)
+    assert geometry.locally_optimal(tokens.scores, logits, selected).all()
+    descent = geometry.selected_tokens(trained(tokens, 2000).attention(tokens))
+    assert 28 <= (selected == descent).all(-1).sum() < 40
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -213,38 +229,6 @@ def test_the_form_comes_with_the_root_of_one_plus_kappa_over_n(T, d, seed):
         assert abs(cosine - 1 / (1 + kappa / n)) > 0.03
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "high", "low"),
-    [
-        (5, 4, 1, -1),
-        (5, 3, 1, -1),
-        (7, 3, 1.5, -1),
-        (3, 1, 1, -1),
-        (5, 1, 1, -1),
-        (5, 3, 0.2, -2),
-        (5, 3, 3, 1),
-    ],
-)
-def test_a_contradiction_is_shared_inside_the_interval_of_the_values(first, second, high, low):
-    """Words a, b and each side's loser: f = log(n_1/n_2) inside (g_b, g_a); outside, log 10 a decade."""
-    a, b, c, other, query = torch.eye(5, dtype=torch.float64)
-    X = torch.stack([torch.stack([a, b, c])] * first + [torch.stack([a, b, other])] * second)
-    y = torch.tensor([1.0] * first + [-1.0] * second, dtype=torch.float64)
-    tokens = data.TokenData(X=X, z=query.expand(len(y), 5), y=y, v=high * a + low * b - 5 * c + 5 * other)
-    assert str(att_svm(tokens, tokens.optimal).status) == "infeasible"
-    model = models.CrossAttention(5)
-    record, sgd = {"h": lambda m: m.logits(tokens)[0]}, torch.optim.SGD(model.parameters(), lr=3.0)
-    h = train.fit(model, tokens, sgd, 4000, record=record, every=[400, 4000], progress=False)["h"][1:]
-    apart = h[:, 0] - h[:, 1]
-    f = np.log(first / second)
-    if low < f < high:
-        assert abs(apart[1] - np.log((f - low) / (high - f))) < 0.1
-        assert h[1, 0] - h[1, 2] > h[0, 0] - h[0, 2] + 1.5
-    else:
-        assert (apart[1] > 0) == (f >= high)
-        assert 1.7 < apart[1].abs() - apart[0].abs() < 2.5
-
-
 @pytest.mark.parametrize(("T", "d", "ratio"), [(5, 7, 6.0), (9, 6, 9.0), (4, 12, 30.0)])
 def test_the_ratio_along_v_says_how_many_new_sequences_select_their_query(T, d, ratio):
     """E F(cos)^(T - 1); the rival, all of them, as with bI."""
@@ -275,25 +259,6 @@ def test_the_ratio_of_the_first_step_is_the_number_of_tokens_in_large_dimensions
     assert first_ratio(T, 2000, 67) == pytest.approx(T, rel=0.02)
     assert first_ratio(T, 200, 68) == pytest.approx(T, rel=0.05)
     assert first_ratio(T, 6, 69) > 0.95 * T
-
-
-@pytest.mark.parametrize("c", [2, 4])
-def test_the_share_falls_slowly_to_that_of_gaussians_below_one_over_c(c):
-    """c = T sqrt(2 ln T) / d, r = T; the worst query has sqrt(d) cos about 2 sqrt(d / T)."""
-    special = pytest.importorskip("scipy.special")
-
-    def share(T, c):
-        d = round(T * np.sqrt(2 * np.log(T)) / c)
-        half = (d - 1) / 2
-        q = (2 * special.betaincinv(half, half, np.linspace(0, 1, 2001)[1::2]) - 1) ** 2
-        cosine = (1 - q + T * q) / np.sqrt(1 - q + T**2 * q)
-        assert cosine.min() >= 2 * np.sqrt(T) / (1 + T) - 1e-12
-        return (special.betainc(half, half, (1 + cosine) / 2) ** (T - 1)).mean()
-
-    limit = special.erf(1 / c / np.sqrt(2))
-    shares = [share(T, c) for T in (10**3, 10**5, 10**7)]
-    assert shares[0] > shares[1] > shares[2] > limit > shares[2] - 0.08
-    assert share(1000, c / 2) - 0.25 > shares[0] > share(1000, 2 * c)
 
 
 @pytest.mark.parametrize(("T", "d", "seed"), [(8, 6, 74), (20, 20, 75)])
