@@ -215,9 +215,9 @@ print(f"all {measured.size} logits as predicted")
 # > $W_{\mathrm{mm}}(\alpha)$ and longer than that radius, $\lVert W \rVert_F \to \infty$ and $W / \lVert W
 # > \rVert_F \to W_{\mathrm{mm}} / \lVert W_{\mathrm{mm}} \rVert_F$.
 #
-# The norm is Frobenius' because gradient descent measures $W$ as a long vector (lesson 03). Plain steps turn
-# slowly, so we take normalised ones, from starts anywhere. That they end where the theorem says is a
-# measurement: Figure 1, and 100 trials in section 10.5.
+# The norm is Frobenius' because gradient descent measures $W$ as a long vector (lesson 03). We take normalised
+# steps, from starts anywhere. That they end where the theorem says is a measurement: Figure 1, and 100 trials
+# in section 10.5.
 #
 # Lesson 02's dual needs only inner products of comparisons, and these are two kernels, multiplied:
 #
@@ -262,9 +262,9 @@ assert np.abs(W_mm - library.value.numpy()).max() < 1e-6
 # $$W_{\mathrm{mm}} = \sum_i \bar a_i\, z_i^\top, \qquad \bar a_i = \sum_{t \ne \alpha_i} \lambda_{it} a_{it},
 # \qquad p_i = W_{\mathrm{mm}}\, z_i = \sum_k (z_k \cdot z_i)\, \bar a_k .$$
 #
-# **Equal queries** share one $p$. **Independent queries** leave every $p_i$ free. So a
-# choice is feasible if and only if each sequence *by itself* is. Distinct tokens of length one always are, as
-# $p_i = x_{i\alpha_i}$ prefers $x_{i\alpha_i}$ to all others.
+# **Equal queries** share one $p$. **Independent queries** leave every $p_i$ free. So a choice is feasible if
+# and only if each sequence *by itself* is. Distinct tokens of length one always are, as $p_i =
+# x_{i\alpha_i}$ prefers $x_{i\alpha_i}$ to all others.
 
 # %% [markdown]
 # **The rank.** The rows of $W_{\mathrm{mm}} = \sum_i \bar a_i z_i^\top$ are combinations of the queries. So
@@ -545,9 +545,10 @@ check("10.3", symmetric_part)
 # b \approx \frac{\mathbb{E}[\rho]\; \mathbb{E}[\nu_1]}{2T d^{3/2}} , \qquad
 # r \to \frac{\mathbb{E}[\rho^3]}{\mathbb{E}[\rho]} = T .$$
 #
-# (The last step: $\rho^2$ is $\chi^2$ with $k = T - 1$ degrees of freedom, so $\mathbb{E}[\rho^3] = (k + 1)\,
-# \mathbb{E}[\rho]$.) In words: along $v$ the pulls of all $T$ tokens add up, also those of bad tokens, which
-# lie on the other side and are pushed away. Across $v$ only the query's own pull is left.
+# (Here $\mathbb{E}[\nu_1] > 0$ cancels, and $\rho^2$ is $\chi^2$ with $k = T - 1$ degrees of freedom, so
+# $\mathbb{E}[\rho^3] = (k + 1)\, \mathbb{E}[\rho]$.) In words: along $v$ the pulls of all $T$ tokens add up,
+# also those of bad tokens, which lie on the other side and are pushed away. Across $v$ only the query's own
+# pull is left.
 
 # %% [markdown]
 # ### Exercise 10.4: The query that fares worst
