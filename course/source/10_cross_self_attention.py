@@ -215,9 +215,9 @@ print(f"all {measured.size} logits as predicted")
 # > $W_{\mathrm{mm}}(\alpha)$ and longer than that radius, $\lVert W \rVert_F \to \infty$ and $W / \lVert W
 # > \rVert_F \to W_{\mathrm{mm}} / \lVert W_{\mathrm{mm}} \rVert_F$.
 #
-# The norm is Frobenius' because gradient descent measures $W$ as a long vector (lesson 03). We take normalised
-# steps, from starts anywhere. That they end where the theorem says is a measurement: Figure 1, and 100 trials
-# in section 10.5.
+# The norm is Frobenius' because gradient descent measures $W$ as a long vector (lesson 03). We take
+# normalised steps, from starts anywhere. That they end where the theorem says is a measurement: Figure 1, and
+# 100 trials in section 10.5.
 #
 # Lesson 02's dual needs only inner products of comparisons, and these are two kernels, multiplied:
 #
