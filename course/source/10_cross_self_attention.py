@@ -56,7 +56,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # s_i = \mathrm{softmax}(h_i), \qquad h_{it} = x_{it}^\top W z_i .$$
 #
 # Sequence $i$ sees $W$ only through $p_i = W z_i$: that is *its* $p$, compared with its tokens as in
-# lesson 06. Figure 1 shows two sequences in the plane, and one $W$.
+# lesson 06. Figure 1 shows two sequences in the plane with three tokens each, and two with five.
 
 
 # %%
@@ -74,19 +74,24 @@ def att_svm(tokens, selected, norm="fro"):
     return svm.solve(svm.attention_problem(tokens.X, tokens.z, selected), norm=norm, throw=False)
 
 
-plane, every = data.random_tokens(n=2, T=5, d=2, seed=55), [*range(1, 40), *range(40, 2000, 40)]
-model = models.CrossAttention(d=2)
-path = fit(model, plane, every=every)["W"]  # (records, 2, 2)
-selected = geometry.selected_tokens(model.attention(plane))
-W_mm = att_svm(plane, selected).value
-alike = geometry.cosine(model.W, W_mm, batch_dims=0)
-print(f"selects tokens {(selected + 1).tolist()}; cosine of W to the prediction {alike:.3f}")
-assert torch.equal(selected, plane.optimal)
-assert alike > 0.998
+plane, every = {3: 25, 5: 55}, [*range(1, 40), *range(40, 2000, 40)]  # tokens: seed
+for T, seed in plane.items():
+    tokens = data.random_tokens(n=2, T=T, d=2, seed=seed)
+    free, pair = models.CrossAttention(d=2), models.FactoredAttention(d=2, m=2, scale=0.3)
+    path, factored = (fit(model, tokens, every=every)["W"] for model in (free, pair))  # (records, 2, 2)
+    selected = geometry.selected_tokens(free.attention(tokens))
+    W_mm = att_svm(tokens, selected).value
+    alike = [float(geometry.cosine(W, W_mm, batch_dims=0)) for W in (path[-1], factored[-1])]
+    plane[T] = tokens, selected, W_mm, path, factored
+    print(f"T = {T}: tokens {(selected + 1).tolist()}; cosine to the prediction: ", end="")
+    print(f"W trained {alike[0]:.3f}, K and Q trained {alike[1]:.2f}")
+    assert torch.equal(selected, tokens.optimal)
+    assert torch.equal(selected, geometry.selected_tokens(pair.attention(tokens)))
+    assert alike[0] > 0.998 > 0.92 > alike[1]
 
 
 # %% jupyter={"source_hidden": true}
-def draw_plane(ax, tokens, selected, W_mm, path=None):
+def draw_plane(ax, tokens, selected, W_mm, path=None, factored=None):
     """Tokens and queries on the unit circle, rays along W_mm z, and W z / ||W|| along a run."""
     turn = np.linspace(0, 2 * np.pi, 200)
     ax.plot(np.cos(turn), np.sin(turn), color=plots.COLORS["grey"], linewidth=0.8)
@@ -110,24 +115,33 @@ def draw_plane(ax, tokens, selected, W_mm, path=None):
             ax.plot(*walk.T, color=color, linewidth=2.5, zorder=3)
             arrow = {"arrowstyle": "-|>,head_width=0.4", "color": color, "shrinkA": 0, "shrinkB": 0}
             ax.annotate("", walk[-1], walk[-45], arrowprops=arrow, zorder=5)
+            end = (factored[-1] @ tokens.z[i] / factored[-1].norm()).numpy()
+            ax.plot([0, end[0]], [0, end[1]], color=color, linewidth=1.2, zorder=2)
+            ax.plot(*end, marker="D", color=color, markersize=6, markerfacecolor="white", zorder=5)
     ax.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal")
     ax.set(xlabel="first coordinate", ylabel="second coordinate", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
 
 
-fig, ax = plt.subplots(figsize=(4.4, 4.4))
-draw_plane(ax, plane, selected, W_mm, path)
+fig, axes = plt.subplots(1, 2, figsize=(8.4, 4.4), sharey=True)
+for ax, (T, drawn) in zip(axes, plane.items(), strict=True):
+    draw_plane(ax, *drawn)
+    ax.set_title(f"$n = 2$, $T = {T}$")
+axes[1].set_ylabel("")
 show(
     fig,
-    alt="A unit circle with five blue and five orange tokens. Inside, a blue and an orange curve, W applied "
-    "to each query, end on dashed rays. A dotted line across each ray cuts the selected token, drawn full, "
-    "off from the other tokens of its sequence.",
+    alt="Two unit circles, with three and with five tokens of each of two sequences on them. Inside, a blue "
+    "and an orange curve, W applied to each query, end on dashed rays. A dotted line across each ray cuts the "
+    "selected token, drawn full, off from the other tokens of its sequence. Thin lines with a diamond, for "
+    "keys and queries, end elsewhere, nearly on one line through the origin.",
 )
 
 # %% [markdown]
 # **Figure 1.** Sequence 1 in blue (circles), sequence 2 in orange (squares); the selected token is full.
 # Outside: the queries. Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from $W = 0$, the
 # start left out. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$, computed without training. Dotted: the
-# line orthogonal to it, halfway between the selected token and the next.
+# line orthogonal to it, halfway between the selected token and the next. Diamonds: the end, if keys and
+# queries are trained, $W = K Q^\top$. They select the same tokens and go elsewhere: lesson 11. Here we train
+# $W$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.2 W is a p
