@@ -14,7 +14,7 @@ from course import exercises
 from course.make.build import ROOT
 from mini_attn import data, geometry, models, optim, svm, train
 
-gradient, turns, bound, creep, _ = (spec.reference for spec in exercises.exercises("01"))
+gradient, turns, bound, creep, ratio = (spec.reference for spec in exercises.exercises("01"))
 
 
 @pytest.fixture(params=range(3))
@@ -75,7 +75,7 @@ def test_no_run_of_the_flow_exceeds_the_bound(seed, n, lesson):
     mu = float(svm.solve(svm.label_problem(points.X, points.y)).margin)
     A, decades = (points.y[:, None] * points.X).numpy(), np.linspace(0, 7, 15)
     for start in ((0.0, 0.0), (5.0, -5.0), (20.0, 20.0), (-40.0, -40.0)):
-        ends = lesson["flow"](A, np.array(start), decades, 0.7)
+        ends = lesson["flow"](A, np.ones(n), start, 10**decades, 0.7)
         losses = np.logaddexp(0, -ends @ A.T).mean(axis=1)
         first = np.flatnonzero(n * losses < 2)
         assert len(first)
@@ -99,23 +99,47 @@ def test_copies_move_the_track_as_the_offset_says(lesson):
     assert creep(rows, lam, 7 * lam) < 1e-12
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n", [4, 15, 60])
+def test_the_ratio_is_right_at_rest_and_stays_above_its_least(seed, n, lesson):
+    """Where it has not changed for a decade, and L is far below its first value; ten times later, too."""
+    points = data.separable_points(n=n, seed=seed)
+    mu = float(svm.solve(svm.label_problem(points.X, points.y)).margin)
+    X, y, times = points.X.numpy(), points.y.numpy(), 10.0 ** np.arange(4, 11)
+    longest = np.linalg.norm(X, axis=1).max()
+    rested = 0
+    for start in ((0.0, 0.0), (20.0, -20.0), (-20.0, 40.0)):
+        first, *ends = lesson["flow"](X, y, start, [0.011, *times], 0.7)
+        first, losses = (np.logaddexp(0, -y * (w @ X.T)).mean(axis=-1) for w in (first, np.array(ends)))
+        measured = losses * 0.7 * mu**2 * times
+        law = np.array([ratio(w, X, y, mu) for w in ends])
+        assert (losses >= (1 - 1e-3) / (1 / first + 0.7 * longest**2 * times)).all()
+        rest = np.flatnonzero((np.abs(law[1:] / law[:-1] - 1) < 0.01) & (losses[1:] < 1e-3 * first)) + 1
+        rested += len(rest)
+        np.testing.assert_allclose(law[rest] / measured[rest], 1, atol=0.1)
+    assert rested > 0
+
+
 def test_the_flow_is_the_limit_of_small_steps(lesson, twelve):
     """At t = 100, plain steps of size 1/k, k times as many: the difference falls like 1/k."""
-    A = twelve[1][:, None] * twelve[0]
-    (end,) = lesson["flow"](A, np.zeros(2), [2], 1.0)
+    X, y = twelve
+    (end,) = lesson["flow"](X, y, (0, 0), [100], 1.0)
     apart = []
     for k in (4, 16, 64):
         w = np.zeros(2)
         for _ in range(100 * k):
-            w = w + 1 / k / len(A) * np.exp(-np.logaddexp(0, A @ w)) @ A
+            w = w - gradient(w, X, y) / k
         apart.append(np.linalg.norm(w - end))
     assert apart[0] > 3 * apart[1] > 6 * apart[2]
-    many = lesson["flow"](np.stack([A, 2 * A]), np.zeros((2, 2)), [1, 2], 1.0)
-    np.testing.assert_allclose(many[1, 0], end)
-    np.testing.assert_allclose(many[:, 1], lesson["flow"](2 * A, np.zeros(2), [1, 2], 1.0))
-    own = lesson["flow"](np.stack([A, 2 * A]), np.zeros((2, 2)), [[0, 1], [2, 3]], 1.0)
-    np.testing.assert_allclose(own[1, 0], end, atol=1e-4)
-    np.testing.assert_allclose(own[:, 1], lesson["flow"](2 * A, np.zeros(2), [1, 3], 1.0), atol=1e-4)
+
+
+def test_who_has_the_weight_from_a_start_far_out(lesson, twelve):
+    """The text and the question: the first point, until 10^5 nearly alone; at 10^6 with over nine tenths."""
+    X, y = twelve
+    for t, least in ((1e3, 0.97), (1e5, 0.97), (1e6, 0.9)):
+        (w,) = lesson["flow"](X, y, (-10, 20), [t], 1.0)
+        weights = np.exp(-np.logaddexp(0, y * (X @ w)))
+        assert weights[0] / weights.sum() > least
 
 
 @pytest.fixture(scope="module")

@@ -133,39 +133,29 @@ def bound_with(rate):
     return lambda t, loss, n, eta, mu: 1 / (1 / loss + rate(n * loss, eta * mu**2) * t)
 
 
-def exponent_by_trial(rows, lam, others):
-    """From the derivative, by differences, of the pull across w_hat."""
-    w_hat, h = rows.T @ lam, 1e-3
-    across = np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
-
-    def pull(s):
-        return (lam * np.exp(-rows @ across * s)) @ (rows @ across)
-
-    slope = (8 * (pull(h) - pull(-h)) - (pull(2 * h) - pull(-2 * h))) / (12 * h)
-    return min(-slope, min(float(point @ w_hat) for point in others) - 1, 1)
+def ratio_by_exponentials(w, X, y, mu):
+    """Late, the loss and the weights are e^-u; a common factor drops out."""
+    u = y * (X @ w)
+    q = np.exp(u.min() - u)
+    pull = (q * y) @ X
+    return (mu * q.sum()) ** 2 / (pull @ pull)
 
 
-def pull_by_q(rows, lam):
-    """C, with weights q that sum to one, and mu read off the support vectors."""
-    q, w_hat = lam / lam.sum(), np.linalg.solve(rows, np.ones(2))
-    mu = 1 / np.linalg.norm(w_hat)
-    return q @ ((rows**2).sum(axis=1) - mu**2) / mu**2  # Pythagoras: what is not along is across
+def ratio_of(power=1.0, factor=1.0):
+    """The quotient to another power, or times a factor."""
+    return lambda w, X, y, mu: factor * ratio_by_exponentials(w, X, y, mu) ** power
 
 
-def exponent_with(power):
-    """The vector across w_hat is divided by this power of its length."""
+def ratio_with(pull):
+    """Another vector in place of the mean of the y_i x_i, each times its weight."""
 
-    def wrong(rows, lam, others):
-        w_hat = lam @ rows
-        c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat) ** power
-        return min(lam @ c**2, (others @ w_hat).min() - 1, 1)
+    def wrong(w, X, y, mu):
+        A = y[:, None] * X
+        q = np.exp((A @ w).min() - A @ w)
+        v = pull(A, q / q.sum(), w)
+        return mu**2 / (v @ v)
 
     return wrong
-
-
-def _slowest(pull=lambda C: C, least=np.min, top=1.0):
-    """The right number, with C passed through a function; another choice among the others."""
-    return lambda rows, lam, others: min(pull(pull_by_q(rows, lam)), least(others @ (lam @ rows)) - 1, top)
 
 
 def gradient_by_sigmoid(w, X, y):
@@ -214,6 +204,7 @@ ANSWERS = {
             bound_with(lambda x, k: k / (1 - x / 2) ** 2),
             bound_with(lambda x, k: 2 * k * (1 - x / 2) ** 2),
             bound_with(lambda x, k: k * np.exp(-x)),
+            bound_with(lambda x, k: k * ((1 - np.exp(-x)) / x) ** 2),  # valid, and lower than what is asked
             lambda t, loss, n, eta, mu: loss,
             lambda t, loss, n, eta, mu: loss - eta * (mu * loss * (1 - n * loss / 2)) ** 2 * t,
             lambda t, loss, n, eta, mu: (bound_by_halving(t, loss, n, eta, mu), 1 / mu),
@@ -238,22 +229,20 @@ ANSWERS = {
         ],
     },
     "01.5": {
-        "also_right": exponent_by_trial,
+        "also_right": ratio_by_exponentials,
         "wrong": [
-            exponent_with(0),
-            exponent_with(2),
-            _slowest(pull=lambda C: 2 * C),
-            _slowest(pull=lambda C: C / 2),
-            _slowest(pull=np.sqrt),
-            _slowest(least=np.max),
-            _slowest(least=np.mean),
-            _slowest(least=lambda u: u[0]),
-            _slowest(least=lambda u: u[-1]),
-            _slowest(top=2.0),
-            _slowest(top=0.5),
-            lambda rows, lam, others: min(pull_by_q(rows, lam), np.linalg.norm(others, axis=1).min() - 1, 1),
-            lambda rows, lam, others: _slowest()(rows, np.ones(2), others),
-            lambda rows, lam, others: (_slowest()(rows, lam, others), 1.0),
+            ratio_of(power=0.25),
+            ratio_of(power=2),
+            ratio_of(factor=0.5),
+            ratio_of(factor=2),
+            ratio_with(lambda A, q, w: A.mean(axis=0)),
+            ratio_with(lambda A, q, w: A[np.linalg.norm(A, axis=1).argmin()]),
+            ratio_with(lambda A, q, w: q**2 @ A / (q @ q)),
+            ratio_with(lambda A, q, w: w),
+            lambda w, X, y, mu: ratio_with(lambda A, q, w: np.abs(q @ A))(w, X, np.ones_like(y), mu),
+            lambda w, X, y, mu: -np.log(ratio_by_exponentials(w, X, y, mu)),
+            lambda w, X, y, mu: np.exp(-(X * y[:, None] @ w).min()),
+            lambda w, X, y, mu: (ratio_by_exponentials(w, X, y, mu), 1.0),
         ],
     },
 }
