@@ -530,7 +530,7 @@ def ratio(w, X, y, mu):
 
 
 def ratio_cases(rng):
-    """Late w, losses of 1e-6 to 1e-20, in a wrong direction: two points pull, and no rival is near."""
+    """Late w, losses of 1e-6 to 1e-12, in a wrong direction: two points pull, and no rival is near."""
     cases = []
     while len(cases) < 5:
         X, y = separable(rng, int(rng.integers(5, 10)), 2)
@@ -540,7 +540,7 @@ def ratio_cases(rng):
         w = np.array([np.cos(angle), np.sin(angle)])
         if abs(mu - 1) < 0.2 or (A @ w).min() < 0.05:
             continue
-        w = w * rng.uniform(14, 45) / (A @ w).min()
+        w = w * rng.uniform(14, 24) / (A @ w).min()  # log(1 + e^-u) still has its digits
         case = (w, X, y, mu)
         right = ratio(*case)
         near = [abs(known.wrong(*case) / right - 1) < 0.1 for known in RATIO]
