@@ -70,6 +70,19 @@ def side_by_side(U, V, Y, etas, times, decay=0.0):
     return np.array(kept)
 
 
+def rest(U, V, Y, eps, steps=(500, 1000)):
+    """W where descent with the penalty eps rests: so many steps of size 4, then of 0.12 / eps, at most 48."""
+    etas = np.repeat([4, min(48, 0.12 / eps)], steps)
+    return side_by_side(U, V, Y, etas, [len(etas)], eps)[0]
+
+
+def logs(U, V, M):
+    """log N and log C of many pairs (U, V), N along the leading pairs of M."""
+    left, _, right = np.linalg.svd(M)
+    N = ((U.mT @ left[..., :1] + V.mT @ right[..., :1, :].mT) ** 2).sum((-2, -1)) / 4
+    return np.log([N, ((U**2).sum((-2, -1)) + (V**2).sum((-2, -1))) / 2])
+
+
 def truncated(Y, rank):
     """The tables of that rank nearest to Y (..., d, d), with its largest singular values and no others."""
     left, sizes, right = np.linalg.svd(Y)
