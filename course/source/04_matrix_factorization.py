@@ -18,9 +18,9 @@
 # - predict how fast each singular value of $W$ grows, and what a smaller start changes;
 # - say what a waiting run misses, how fast that grows, and what a penalty changes.
 #
-# **You need** [lesson 01](01_logistic_regression_bias.ipynb) (margin, direction, $\log t$),
-# [lesson 02](02_hard_margin_svm.ipynb) (KKT conditions, certificates) and the singular value decomposition
-# ([lesson 03](03_optimizer_geometry.ipynb)). About 85 minutes, five exercises.
+# **You need** [lesson 01](01_logistic_regression_bias.ipynb), [lesson 02](02_hard_margin_svm.ipynb) (KKT
+# conditions, certificates) and [lesson 03](03_optimizer_geometry.ipynb) (singular values). About 80 minutes,
+# five exercises.
 
 # %%
 import ipywidgets
@@ -61,11 +61,11 @@ print(f"{n} answers are known, {(~known).sum()} are not")
 assert (n, (~known).sum()) == (47, 53)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The model predicts the sign of $x^\top W z$. Here $x$ and $z$ are all zeros and a single one: $x$ says which
-# person, $z$ which film, and $x^\top W z$ is their entry of $W$. We multiply by the label, as in lesson 02:
-# known answer $i$ gives the **signed feature matrix**
+# The model predicts the sign of $x^\top W z$, where $x$ and $z$ are all zeros and a single one: $x$ says
+# which person, $z$ which film, and $x^\top W z$ is their entry of $W$. Known answer $i$, multiplied by its
+# label as in lesson 02, gives the **signed feature matrix**
 #
-# $$A_i = y_i\, x_i z_i^\top, \qquad u_i = \langle A_i, W \rangle = \operatorname{tr}(A_i^\top W) = y_i\,
+# $$A_i = y_i\, x_i z_i^\top, \qquad u_i = \langle A_i, W \rangle = y_i\,
 # x_i^\top W z_i ,$$
 #
 # and the model is right where $u_i > 0$. The loss is $L(W) = \frac1n \sum_i \ell(u_i)$ with
@@ -129,7 +129,7 @@ check("04.1", speed)
 
 # %% [markdown]
 # So a blank does move. The pull of one answer is passed on to the person's other films as far as their rows
-# of $V$ agree with that film's, and to other people as far as their rows of $U$ agree.
+# of $V$ agree with that film's, and to other people likewise by $U$.
 #
 # Two runs take 2,000 steps of size one. The first trains the entries of $W$ from zero, the second factors
 # with ten columns each, from $U = \beta I$, $V = 0$ with $\beta = 0.001$: from $U = V = 0$ nothing would
@@ -182,13 +182,13 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** Positive entries are purple, negative ones orange, blank cells zero. Crosses mark blanks that
-# were filled wrongly. Rows and columns are sorted by true taste, for the eye only.
+# **Figure 1.** Purple is positive, orange negative, blank zero. Crosses: blanks filled wrongly. Rows and
+# columns are sorted by true taste.
 
 # %% [markdown]
 # Descent on the entries leaves the blanks at exactly zero: the loss does not contain them. Is our survey a
-# lucky one? `side_by_side` takes the same steps on 200 others, which `begin` starts. The rivals: coin flips
-# for answers, and the known answers cut to their largest singular values (`truncated`, lesson 03).
+# lucky one? `side_by_side` takes the same steps on 200 others, which `begin` starts. Rivals: coin flips for
+# answers, and the known answers cut to their largest singular values (`truncated`).
 
 
 # %%
@@ -224,22 +224,18 @@ for name, score in scores.items():
 assert np.allclose([score.mean() for score in scores.values()], [81.7, 50, 73.8, 77.8, 70.2], atol=1)
 
 # %% [markdown]
-# Four in five on average: ours is a lucky one. Where the answers are coin flips it gets half. Most of this
-# success needs no training: the known answers, cut to rank 2, get 78 percent. **A product bets on a table of
-# low rank.** *Which* table does it choose?
+# Four in five on average, and half where the answers are coin flips. Most of this success needs no training:
+# the known answers, cut to rank 2, get 78 percent. **A product bets on a table of low rank.** *Which* table
+# does it choose?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.2 Another idea of small
 #
 # Write $W = \sum_k \sigma_k\, \xi_k \zeta_k^\top$ with its **singular values**
 # $\sigma_1 \ge \sigma_2 \ge \dots \ge 0$ and orthonormal $\xi_k$ and $\zeta_k$. The number of $\sigma_k$
-# above zero is the rank. Three norms of $W$:
-#
-# | norm | | of the singular values |
-# |:---|:---|:---|
-# | Frobenius | $\lVert W \rVert_F = \sqrt{\sum_k \sigma_k^2} = \sqrt{\langle W, W \rangle}$ | their length |
-# | nuclear | $\lVert W \rVert_* = \sum_k \sigma_k$ | the sum |
-# | spectral | $\lVert W \rVert_{\mathrm{op}} = \max \xi^\top W \zeta$ over unit vectors | the largest |
+# above zero is the rank. The *Frobenius norm* $\lVert W \rVert_F = \sqrt{\langle W, W \rangle}$ is the
+# length of their list, the **nuclear norm** $\lVert W \rVert_*$ their sum, and the *spectral norm* $\lVert W
+# \rVert_{\mathrm{op}}$, the largest $\xi^\top W \zeta$ over unit vectors, the largest of them.
 #
 # The smallest survey has two people, two films, one blank $w$, and numbers for answers. As
 # $\sigma_1^2 + \sigma_2^2 = \lVert W \rVert_F^2$ and $\sigma_1 \sigma_2 = |\det W|$,
@@ -312,9 +308,9 @@ show(
 # **Figure 2.** The norms of a table with blank $w$; marks at the minima, dotted where the rank is one.
 
 # %% [markdown]
-# The Frobenius norm is smallest at $w = 0$: no opinion. For 2, 1, 1 the nuclear norm is smallest in its
-# kink, where the rank falls to one; for 1, 2, 3 it settles for rank two. **A small nuclear norm leans
-# towards low rank; it is not the same as low rank.**
+# The Frobenius norm has no opinion. The nuclear norm is smallest in its kink, where the rank falls to one,
+# for 2, 1, 1 but not for 1, 2, 3. **A small nuclear norm leans towards low rank; it is not the same as low
+# rank.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.3 Short factors, small nuclear norm
@@ -372,9 +368,6 @@ def charges(U, V, eps_U, eps_V):
 # %%
 check("04.3", charges)
 
-# %% [markdown]
-# Two penalties act like one, their geometric mean, and the norm is still nuclear.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.4 The margin that belongs to a product
 #
@@ -385,8 +378,8 @@ check("04.3", charges)
 # \langle A_i, U V^\top \rangle \ge 1 \qquad = \qquad \min_W\ \lVert W \rVert_* \ \text{ s.t. } \langle A_i, W
 # \rangle \ge 1 , \tag{P}$$
 #
-# if $m$ is at least the rank of a solution $W_{\mathrm{nuc}}$ on the right. Only the problem on the right is
-# convex. The **nuclear margin** of a matrix, and the largest one, are
+# if $m$ is at least the rank of a solution $W_{\mathrm{nuc}}$ on the right. The **nuclear margin** of a
+# matrix, and the largest one, are
 #
 # $$\mu(W) = \min_i \frac{\langle A_i, W \rangle}{\lVert W \rVert_*}, \qquad \hat\mu = \max_{W \ne 0} \mu(W) =
 # \frac{1}{\lVert W_{\mathrm{nuc}} \rVert_*} .$$
@@ -398,9 +391,9 @@ check("04.3", charges)
 # \rVert_{\mathrm{op}}}{\sum_i \lambda_i} =: B(\lambda) ,$$
 #
 # since $\langle S, W \rangle = \sum_k \sigma_k\, \xi_k^\top S\, \zeta_k \le \lVert S \rVert_{\mathrm{op}}
-# \lVert W \rVert_*$. Where both ends meet, $W$ lives only where $S$ has its largest singular value, and this
-# bounds its rank. `solve` returns the table, its margin, the weights and the solved problem, in which
-# `svm.certified_rank` counts. The *cosine* of two tables is their inner product over both Frobenius norms.
+# \lVert W \rVert_*$. Where both ends meet, $W$ lives only where $S$ has its largest singular value: that
+# bounds its rank. `solve` returns the table, its margin, the weights, and what `svm.certified_rank` needs
+# for a count.
 
 
 # %%
@@ -427,8 +420,7 @@ assert np.linalg.matrix_rank(W_nuc, tol=1e-6) == svm.certified_rank(*solved) == 
 assert -1e-9 <= 1 - lower / upper < 1e-6
 
 # %% [markdown]
-# Descent on the entries has the direction of the known answers with zeros for blanks. Our run on the factors
-# is near $W_{\mathrm{nuc}}$, but not there. Why not?
+# Our run on the factors is near $W_{\mathrm{nuc}}$, but not there. Why not?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.5 A race
@@ -460,9 +452,8 @@ assert -1e-9 <= 1 - lower / upper < 1e-6
 #
 # ★★☆ · 10 minutes
 #
-# You are given the factors at some moment, and the pull $M$ there. Let $\sigma_1 > \sigma_2$ be the two
-# largest singular values of $W = U V^\top$, no others equal to them, and a prime the change per unit of time,
-# in tiny steps. Return the rates $\sigma_1' / \sigma_1$ and $\sigma_2' / \sigma_2$.
+# Given the factors at some moment and the pull $M$ there, let $\sigma_1 > \sigma_2$ be the two largest
+# singular values of $W$, no others equal to them. Return their rates in tiny steps.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -595,11 +586,11 @@ show(
 # Let the unit vectors $\xi$ and $\zeta$ be the **leading pair** of the pull $M$, the singular vectors of its
 # largest singular value $s$. The factors have of it the **size**
 #
-# $$N = \tfrac14 \lVert U^\top \xi + V^\top \zeta \rVert^2 .$$
+# $$N = \tfrac14 \lVert U^\top \xi + V^\top \zeta \rVert^2 ,$$
 #
-# (For balanced factors and singular vectors of $W$ this is $\sigma_k$.)
-# Its **share** is $N / C$, with the cost $C$ of section 4.3. Suppose that the pull only fades: its direction
-# stays, and with it $\xi$ and $\zeta$. Derive the rates of $N$ and $C$ under gradient flow. Return
+# which is $\sigma_k$ for balanced factors and singular vectors of $W$. Its **share** is $N / C$, with the
+# cost $C$ of section 4.3. Suppose that the pull only fades, so that $\xi$ and $\zeta$ stay. Derive the rates
+# of $N$ and $C$ under gradient flow. Return
 #
 # 1. the power $c = \frac{d \log N}{d \log C}$ at the given $U$, $V$ and $M$;
 # 2. the factor by which $C$ must grow until the share is `then`, if $c$ stays as it is.
@@ -661,8 +652,7 @@ for name, pair in {
     "m = 2, entries 1e-3": narrow,
 }.items():
     runs[name] = U, V = [part[:, 0] for part in follow(*pair, others, digits)[:2]]
-    least = far(U @ V.mT, others)[1]  # the smallest u
-    reached[name] = least / np.linalg.norm(U @ V.mT, "nuc", axis=(-2, -1)) / largest
+    reached[name] = far(U @ V.mT, others)[1] / np.linalg.norm(U @ V.mT, "nuc", axis=(-2, -1)) / largest
 print("nuclear margin over the largest, median (least) of 20 surveys, at 10, 100 and 300 digits:")
 for name, part in reached.items():
     print(name, *(f"{np.median(part[k]):9.2f} ({part[k].min():.2f})" for k in (0, 3, 4)))
@@ -674,8 +664,8 @@ print(f"rank of W_nuc: {min(np.linalg.matrix_rank(nuclear, tol=1e-4))} or more")
 # With ten columns the margin still climbs after 100 digits, on all twenty surveys. Two columns cannot hold
 # $W_{\mathrm{nuc}}$, whose rank is 3 or more here, and that margin stays.
 #
-# Does the law time the climb? We take $c$ at 10 digits, and the power by which $N$ grows until 11 and until
-# 20, along the leading pair of 10 digits. *Predict*: is your forecast of the share too early or too late?
+# Does the law hold? We take $c$ at 10 digits, and the power by which $N$, along the leading pair of that
+# moment, grows until 11 and until 20 digits. *Predict*: is your forecast of the share too early or too late?
 
 # %%
 print("(power - 1) / (c - 1) where c > 1.3: least, median, most")
@@ -689,13 +679,11 @@ for name in list(runs)[:2]:
     found, late = ((power - 1) / (c - 1))[:, c > 1.3], c > 1.3
     points.append((c[late], found))
     for until, row in zip((11, 20), found, strict=True):
-        print(
-            f"{name}, 10 to {until} digits", "{:8.2f} {:6.2f} {:6.2f}".format(*np.quantile(row, [0, 0.5, 1]))
-        )
+        print(f"{name}, until {until}:", "{:8.2f} {:6.2f} {:6.2f}".format(*np.quantile(row, [0, 0.5, 1])))
     early = factor[late] < np.exp(log_C[2] - log_C[0])[late]
     print(f"forecast of when the share is that of 20 digits: early on {early.sum()} of {late.sum()}")
-    assert 0.88 < found[0].min() < found.max() < 1, "see exercise 04.5"
     assert early.all(), "see exercise 04.5"
+    assert 0.88 < found[0].min() < found.max() < 1, "see exercise 04.5"
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.2))
@@ -717,30 +705,31 @@ show(
     fig,
     alt="Left: the margin over the largest against the digits of the loss. With ten columns the median "
     "climbs from 0.9 towards 1, later from the smaller start; with two it stays below 0.8. Right: the growth "
-    "of the share over the predicted one, against c: just below 1 until 11 digits, between 0.7 and 1 until 20.",
+    "of the share over the predicted one, against c: just below 1 until 11 digits, 0.7 to 1 until 20.",
 )
 
 # %% [markdown]
-# **Figure 4.** Left: medians and ranges. Right: 1 is the law, 0 a share that stands still.
+# **Figure 4.** Left: medians and ranges. Right, colours as on the left: 1 is the law, 0 a share that stands
+# still.
 
 # %% [markdown]
 # Over one digit the share grows as forecast, within a tenth. Over ten digits $M$ turns, and the forecast is
-# early on all of these surveys: the law is local.
+# early on all these surveys: the law is local.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 A penalty, and the blanks
 #
-# Weight decay ends the wait: minimise the loss plus $\varepsilon$ times the cost. Now $U' = M V -
-# \varepsilon U$ and $V' = M^\top U - \varepsilon V$. With a free column, what is pulled harder than
-# $\varepsilon$ grows as in section 4.6, at a rate that does not fade: a rest with $s > \varepsilon$ repels.
+# Weight decay ends the wait: minimise the loss plus $\varepsilon$ times the cost. With a free column, what is
+# pulled harder than $\varepsilon$ now grows as in section 4.6 at a rate that does not fade: a rest with
+# $s > \varepsilon$ repels.
 #
-# At a rest with $s = \varepsilon$, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: for every
+# If $s = \varepsilon$ at a rest, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: for every
 # other $\tilde W$ the convex loss has $L(\tilde W) \ge L(W) - \langle M, \tilde W - W \rangle$, and $\langle
 # M, \tilde W \rangle \le \varepsilon \lVert \tilde W \rVert_*$ (section 4.4), with equality at $W$, whose
 # factors are balanced.
 #
-# *Predict*: do all starts get there, and does this table fill the blanks better than the short run of
-# section 4.1? `rest` takes descent with the penalty to its rest.
+# *Predict*: do all starts get there, and does this table fill the blanks better than the short run of section
+# 4.1? `rest` descends with the penalty until it rests.
 
 # %%
 W = rest(*begin([1e-8, 0.1, 10], others), others, 1e-3, (2000, 4400))
@@ -759,17 +748,17 @@ lost = [(by_factors - filled(W, many_truths, many_Y)).mean() for W in ends.value
 assert np.allclose(lost, [0, 0.3, 0.8, 1.0, 1.5], atol=0.3)
 
 # %% [markdown]
-# All three starts, $\beta$ from $10^{-8}$ to 10, end at one table with $s = \varepsilon$, and the smaller
-# $\varepsilon$, the nearer it is to $W_{\mathrm{nuc}}$. **Here descent on factors gets near the smallest
-# nuclear norm from any start, if a penalty pulls it there and it has ten columns.**
+# All three starts end at one table with $s = \varepsilon$, and the smaller $\varepsilon$, the nearer the
+# table is to $W_{\mathrm{nuc}}$. **A small penalty brings descent on ten columns near the smallest nuclear
+# norm, from each of these starts; without one it may still be on its way at 300 digits.**
 #
-# The short run is at another table, and fills the blanks 1.5 points better than $W_{\mathrm{nuc}}$. The
+# The short run is at another table, and fills the blanks a little better than $W_{\mathrm{nuc}}$. The
 # stronger the penalty, the smaller its lead: at 0.01 it is within two standard errors.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## 4.8 Your own start
 #
-# **Try it.** What does a smaller start do at 4 digits, and what does patience do?
+# **Try it.** What does a smaller start do at 4 digits? And patience?
 #
 # <details><summary>Answer</summary>
 #
@@ -825,11 +814,12 @@ widgets.sliders(
 # <details><summary>Answer</summary>
 #
 # The new column is free: along $\delta\, \xi q^\top$ and $\delta\, \zeta q^\top$ the penalised loss changes
-# by $-(s - \varepsilon)\, \delta^2$ to second order, so the run leaves. If it rests at $s > \varepsilon$ again,
-# append another one. At $s = \varepsilon$ no width does better: the proof of section 4.7 does not know $m$.
+# by $-(s - \varepsilon)\, \delta^2$ to second order, so the run leaves. If it rests at $s > \varepsilon$
+# again, append another one. At $s = \varepsilon$ no width does better: the proof of section 4.7 does not
+# know $m$.
 # </details>
 #
-# **4.** Let $W$, $U$ and $V$ be diagonal. What does this lesson say about vectors?
+# **4.** Let $W$, $U$ and $V$ be diagonal. What follows for vectors?
 # <details><summary>Answer</summary>
 #
 # The nuclear norm becomes the $\ell_1$ norm of the diagonal, and weight decay on the factors an $\ell_1$
@@ -842,16 +832,16 @@ progress("04")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - $W = U V^\top$ moves along $M V V^\top + U U^\top M$, blanks included, and bets on low rank.
-# - Its cheapest factors cost $\lVert W \rVert_*$. A KKT point with $\lVert S \rVert_{\mathrm{op}} = 1$ solves
-#   (P); one with a larger value and a free column repels, but a run may wait near it for long.
-# - A short run from a small start is not at $W_{\mathrm{nuc}}$, and fills the blanks a little better.
+# - A product moves along $M V V^\top + U U^\top M$, blanks included, and bets on low rank.
+# - A KKT point with $\lVert S \rVert_{\mathrm{op}} = 1$ solves (P). One with more and a free column repels,
+#   but a run may wait near it for long.
+# - With a small penalty and ten columns our runs end near $W_{\mathrm{nuc}}$, from each of three starts. A
+#   short run from a small start does not, and fills the blanks a little better.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | a smaller start is greedier | $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$ | power within .02, 100 surveys |
-# | what is missing grows | its share like $C^{c - 1}$ | power .91 to 1 of this, one digit |
-# | penalty 0.001, $m = d$ | one table, $s = \varepsilon$ | 3 starts within 1 percent |
+# | a small start is greedy | $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$ | exponent within .02, 100 surveys |
+# | what is missing grows | share like $C^{c - 1}$ | .91 to 1 of this power, one digit |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
