@@ -234,8 +234,8 @@ assert np.allclose([score.mean() for score in scores.values()], [81.7, 50, 73.8,
 # Write $W = \sum_k \sigma_k\, \xi_k \zeta_k^\top$ with its **singular values**
 # $\sigma_1 \ge \sigma_2 \ge \dots \ge 0$ and orthonormal $\xi_k$ and $\zeta_k$. The number of $\sigma_k$
 # above zero is the rank. The *Frobenius norm* $\lVert W \rVert_F = \sqrt{\langle W, W \rangle}$ is the
-# length of their list, the **nuclear norm** $\lVert W \rVert_*$ their sum, and the *spectral norm* $\lVert W
-# \rVert_{\mathrm{op}}$, the largest $\xi^\top W \zeta$ over unit vectors, the largest of them.
+# length of their list, the **nuclear norm** $\lVert W \rVert_*$ their sum, and the *spectral norm*
+# $\lVert W \rVert_{\mathrm{op}} = \max \xi^\top W \zeta$ over unit vectors their maximum.
 #
 # The smallest survey has two people, two films, one blank $w$, and numbers for answers. As
 # $\sigma_1^2 + \sigma_2^2 = \lVert W \rVert_F^2$ and $\sigma_1 \sigma_2 = |\det W|$,
@@ -661,8 +661,8 @@ for name, part in reached.items():
 print(f"rank of W_nuc: {min(np.linalg.matrix_rank(nuclear, tol=1e-4))} or more")
 
 # %% [markdown]
-# With ten columns the margin still climbs after 100 digits, on all twenty surveys. Two columns cannot hold
-# $W_{\mathrm{nuc}}$, whose rank is 3 or more here, and that margin stays.
+# With ten columns the margin still climbs after 100 digits, on all twenty surveys. With two it stays: they
+# cannot hold the $W_{\mathrm{nuc}}$ of `solve`, whose rank is 3 or more.
 #
 # Does the law hold? We take $c$ at 10 digits, and the power by which $N$, along the leading pair of that
 # moment, grows until 11 and until 20 digits. *Predict*: is your forecast of the share too early or too late?

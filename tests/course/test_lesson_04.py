@@ -135,7 +135,7 @@ def test_the_certificate_is_the_librarys(seed, lesson):
 def freedom(lam, A):
     """How many independent symmetric H leave <A_i, Xi H Z'> as it is wherever lam_i > 0.
 
-    Every solution of (N) is Xi H Z' with the singular vectors of S = sum_i lam_i A_i whose value is the
+    Every solution of (P) is Xi H Z' with the singular vectors of S = sum_i lam_i A_i whose value is the
     largest, so zero proves that there is one only.
     """
     left, values, right = np.linalg.svd(np.tensordot(lam, A, 1))
