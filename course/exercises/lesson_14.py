@@ -1,7 +1,6 @@
 """Exercises of lesson 14: sequences and causal masks."""
 
 import numpy as np
-from scipy.spatial import ConvexHull
 
 from course.check.specification import Exercise, known
 
@@ -166,180 +165,130 @@ PRICE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 14.3 without the count
-def _corners(points):
-    return len(ConvexHull(points).vertices)
+# --------------------------------------------------------------------------- 14.3 predict a new crowd
+def _log_odds(p):
+    return np.log(p / (1 - p))
 
 
-def _possible_by(count=_corners, over=np.prod, seen=lambda X, row: X[row]):
-    """An answer from how many tokens a position can select, of those that it sees."""
+def _share(log_odds):
+    return 1 / (1 + np.exp(-log_odds))
 
-    def answer(X, sees):
-        each = [seen(X, row) for row in sees]
-        return float(over([count(points) / len(points) for points in each]))
+
+def _itself(x):
+    return x
+
+
+def _forecast_by(
+    each=lambda m: 1 - 1 / m,
+    add=lambda prices: np.sum(prices, axis=-1),
+    power=2.0,
+    batch=_itself,
+    axis=np.log,
+    of=_log_odds,
+    back=_share,
+    degree=2,
+    new=None,
+):
+    """An answer from what a position adds, how the room grows with the dimension, and the curve."""
+
+    def answer(n, d, seen, missed, n2, d2, seen2):
+        def count(n, d, seen):
+            return batch(n) * add(each(np.asarray(seen, dtype=float))) / np.asarray(d, dtype=float) ** power
+
+        fit = np.polyfit(axis(count(n, d, seen)), of(missed), degree)
+        there = count(n2, d2, seen2) if new is None else new(count, n, d, seen, n2, d2, seen2)
+        return float(back(np.polyval(fit, axis(there))))
 
     return answer
 
 
-_possible = _possible_by()
+_forecast = _forecast_by()
 
 
-def _to_themselves(points):
-    """Tokens that win where W sends the query to the token itself."""
-    G = points @ points.T
-    return int((G.max(axis=0) <= G.diagonal()).sum())
-
-
-def _with_the_origin(points):
-    """Tokens that can have a positive logit above all others: corners of the hull with 0 added, less 0."""
-    return int((ConvexHull(np.vstack([points, 0 * points[:1]])).vertices < len(points)).sum())
-
-
-def _along_the_axes(points):
-    """Tokens that have the largest or the smallest of some coordinate."""
-    return len({*points.argmax(axis=0), *points.argmin(axis=0)})
-
-
-def _possible_cases(rng):
-    """Full sight, then partial; inner tokens, and no two of the known ways agree (in the plane a polygon has
-    as many edges as corners)."""
+def _forecast_cases(rng):
+    """Four batches and more, with rows that differ, positions without a choice, and a new length."""
     cases = []
-    for T, d, A in ((7, 2, 1), (9, 2, 2), (12, 3, 3), (10, 3, 2)):
-        while True:
-            X = rng.normal(size=(T, d)) + 1.5 * rng.normal(size=d) * (A > 1)
-            sees = np.ones((A, T), dtype=bool)
-            if A > 1:
-                for row in sees:
-                    row[rng.permutation(T)[: rng.integers(1, T - d - 2)]] = False
-            right = _possible(X, sees)
-            others = (one.wrong(X, sees) for one in POSSIBLE_WRONG[d < 3 :])
-            if right < 0.9 and (A == 1 or all(abs(other - right) > 0.01 for other in others)):
-                break
-        cases.append((X, sees))
+    for J, T, T2 in ((5, 3, 3), (6, 4, 6), (8, 5, 3), (7, 6, 7)):
+        seen, seen2 = rng.integers(1, T + 1, size=(J, T)), rng.integers(1, T2 + 1, size=T2)
+        seen[:, 0], seen2[0] = T, T2
+        seen[:, 1], seen2[1] = 2, 1
+        n, d = rng.permutation(np.arange(4, 4 + 3 * J, 3)), rng.choice([8, 12, 16], size=J)
+        d[:2], n2, d2 = (8, 16), int(rng.integers(6, 20)), int(rng.choice([10, 14]))
+        load = n * np.sum(1 - 1 / seen, axis=1) / d**2
+        missed = _share(-0.3 + 0.7 * np.log(load) + 0.1 * np.log(load) ** 2 + 0.2 * rng.normal(size=J))
+        cases.append((n, d, seen, missed, n2, d2, seen2))
     return cases
 
 
-POSSIBLE_WRONG = known(
-    _possible_by(count=lambda points: len(ConvexHull(points).simplices)),
-    "That counts the facets of the hull, its flat sides. A token that can be ahead is a corner: vertices.",
-    _possible_by(count=_along_the_axes),
-    "W x_k may be any vector, not only along an axis: each corner of the hull is ahead in some direction.",
-    _possible_by(count=len),
-    "A token inside the hull of those that are seen is never ahead of all of them, whatever W x_k is. Leave "
-    "the tokens as long as they are: scaled to length 1 all would be corners.",
-    _possible_by(seen=lambda X, row: X),
-    "A position compares only what it sees: a token may be a corner among these, and not among all.",
-    _possible_by(over=np.mean),
-    "The positions choose independently: shares multiply.",
-    _possible_by(over=np.min),
-    "Each position must get its own token: shares multiply, the least one is not enough.",
-    _possible_by(over=np.max),
-    "All positions must get their tokens, not only one of them: shares multiply.",
-    _possible_by(over=lambda shares: shares[0]),
-    "All positions that ask must get their tokens, not only the first: shares multiply.",
-    _possible_by(count=_to_themselves),
-    "W x_k need not be the token itself: in some other direction a shorter corner may still be ahead.",
-    _possible_by(count=_with_the_origin),
-    "A logit need not be positive, only larger than the others: the origin is no token.",
-    _possible_by(count=lambda points: 1),
-    "Not only the longest: each corner is ahead in some direction, and W x_k may be any vector.",
-    lambda X, sees: float(np.prod([_corners(X[row]) for row in sees])),
-    "That is the number of choices. Divide by the number of all choices.",
-    lambda X, sees: float(np.prod([_corners(X[row]) / len(X) for row in sees])),
-    "There are as many choices as tokens that a position sees: divide by their number, not by T.",
-    lambda X, sees: 1 - _possible(X, sees),
-    "That is the share of choices that no W can make.",
-    _possible_by(count=lambda points: min(len(points), points.shape[1] + 1)),
-    "A hull in d dimensions may have more than d + 1 corners: count them.",
-    _possible_by(over=np.sum),
-    "Shares of independent choices multiply.",
-)
-
-POSSIBLE = Exercise(
+FORECAST = Exercise(
     id="14.3",
-    title="Without the count",
+    title="Predict a new crowd",
     points=3,
-    minutes=12,
+    minutes=15,
     difficulty=3,
-    reference=_possible,
-    cases=_possible_cases,
-    misconceptions=POSSIBLE_WRONG,
-)
-
-
-# --------------------------------------------------------------------------- 14.4 how much a batch may grow
-def _batch_by(
-    count=lambda seen: np.sum(1 - 1 / np.asarray(seen)),
-    power=2.0,
-    of=lambda n, ratio, grown: n * ratio * grown,
-):
-    """An answer from what a sequence adds, and how the room grows with the dimension."""
-    return lambda n, d, seen, d2, seen2: of(n, count(seen) / count(seen2), (d2 / d) ** power)
-
-
-_batch = _batch_by()
-
-
-def _batch_cases(rng):
-    """Full, causal, a window, and positions without a choice; both dimensions up and down."""
-    cases = [(4, 10, np.array([5, 5, 5, 5, 5]), 20, np.array([5, 5, 5, 5, 5]))]
-    for T, up in ((4, 3), (6, 0.4), (7, 1.7)):
-        d = int(rng.integers(20, 40))
-        seen, seen2 = rng.integers(1, T + 1, size=(2, T))
-        seen[0], seen2[0] = 1, T
-        seen[1], seen2[1] = T, 2
-        seen[2], seen2[2] = 2, T - 1
-        cases.append((int(rng.integers(8, 30)), d, seen, int(up * d), seen2))
-    return cases
-
-
-BATCH = Exercise(
-    id="14.4",
-    title="How much may a batch grow?",
-    points=2,
-    minutes=8,
-    difficulty=2,
-    reference=_batch,
-    cases=_batch_cases,
+    reference=_forecast,
+    cases=_forecast_cases,
     misconceptions=known(
-        _batch_by(power=1.0),
-        "Two cosines, of keys and of queries, each about 1 / sqrt(d): a term moves a logit by about |a| / d. "
-        "With random signs the squares add up, to sum |a|^2 / d^2.",
-        _batch_by(power=4.0),
-        "sum |a|^2 / d^2 stays the same if the sum grows like d^2, not d^4: a cosine is 1 / sqrt(d).",
-        _batch_by(power=0.5),
-        "sum |a|^2 / d^2 stays the same if the sum grows like d^2.",
-        _batch_by(power=0.0),
-        "In more dimensions random directions are closer to orthogonal: the room grows with d2.",
-        _batch_by(power=-2.0),
+        _forecast_by(power=1.0),
+        "Two cosines, of keys and of queries, each about 1 / sqrt(d): a term adds about |a| / d to a logit, "
+        "and the squares add up, to sum |a|^2 / d^2.",
+        _forecast_by(power=4.0),
+        "A term adds about |a| / d to a logit, with the square |a|^2 / d^2: do not square d once more.",
+        _forecast_by(power=0.5),
+        "Both cosines, of keys and of queries, are about 1 / sqrt(d): the square of a term is |a|^2 / d^2.",
+        _forecast_by(power=0.0),
+        "The dimension is missing: in more dimensions random directions are closer to orthogonal.",
+        _forecast_by(power=-2.0),
         "The other way round: more dimensions leave more room.",
-        _batch_by(count=lambda seen: np.sum(np.asarray(seen) - 1)),
+        _forecast_by(each=lambda m: m - 1.0),
         "Those are the rows, m - 1 a position. But they share one term, a x_ik^T: how long is its a?",
-        _batch_by(count=lambda seen: np.sum(np.asarray(seen))),
+        _forecast_by(each=lambda m: 1.0 * m),
         "Not tokens count but terms, one a position: how long is the a of a position that sees m tokens?",
-        _batch_by(count=lambda seen: 1.0 * len(seen)),
+        _forecast_by(each=np.ones_like),
         "A position that sees one token has no choice and adds nothing. How long is the a of the others?",
-        _batch_by(count=lambda seen: 1.0 * np.sum(np.asarray(seen) > 1)),
+        _forecast_by(each=lambda m: 1.0 * (m > 1)),
         "Those who choose do not count alike: |a|^2 is 1 - 1/m, a half with two tokens (exercise 14.2).",
-        _batch_by(of=lambda n, ratio, grown: n / ratio * grown),
-        "The two masks are exchanged: sequences whose terms are longer need more room each.",
-        _batch_by(count=lambda seen: np.sum((1 - 1 / np.asarray(seen)) ** 0.5)),
+        _forecast_by(each=lambda m: (1 - 1 / m) ** 0.5),
         "Signs are random: the terms add up in squares, so |a|^2 counts, not |a|.",
-        _batch_by(count=lambda seen: np.sum(1 - 1 / np.asarray(seen)) ** 0.5),
-        "The batch's terms together: sum |a|^2 is n times that of a sequence, with no root.",
-        _batch_by(count=lambda seen: np.sum(1 - 1 / np.asarray(seen)) ** 2),
-        "Signs are random: terms add up in squares, sum |a|^2, not to the square of the sum.",
-        _batch_by(count=lambda seen: np.sum(1 / np.asarray(seen))),
+        _forecast_by(each=lambda m: (1 - 1 / m) ** 2),
+        "|a|^2 itself is 1 - 1/m (exercise 14.2): it is not squared again.",
+        _forecast_by(each=lambda m: 1 / m),
         "|a|^2 is 1 - 1/m (exercise 14.2): a is x_alpha less the mean of the m tokens.",
-        _batch_by(of=lambda n, ratio, grown: ratio * grown),
-        "That is by how much the batch may grow: times n.",
-        _batch_by(of=lambda n, ratio, grown: np.floor(n * ratio * grown)),
-        "Not rounded, please.",
+        _forecast_by(add=lambda prices: np.mean(prices, axis=-1)),
+        "The terms of all positions add up: a sum, not a mean. A longer sequence adds more terms.",
+        _forecast_by(add=lambda prices: np.sum(prices, axis=-1) ** 2),
+        "Signs are random: terms add up in squares, sum |a|^2, not to the square of the sum.",
+        _forecast_by(add=lambda prices: np.sum(prices, axis=-1) ** 0.5),
+        "The terms of the batch together: n times sum |a|^2, with no root of the sum alone.",
+        _forecast_by(batch=np.ones_like),
+        "A batch of n sequences holds n times the terms of one: the n is missing.",
+        _forecast_by(batch=np.sqrt),
+        "Squares of the terms add up: n sequences count n times, not the root of n times.",
+        _forecast_by(batch=lambda n: n - 1),
+        "Count all sequences alike, one's own, too.",
+        _forecast_by(of=_itself, back=_itself),
+        "Put the parabola through the log-odds, log(p / (1 - p)), and turn its value back into a share.",
+        _forecast_by(of=np.log, back=np.exp),
+        "Log-odds are log(p / (1 - p)), not log p.",
+        _forecast_by(back=_itself),
+        "That is the log-odds. Turn them back into a share: 1 / (1 + exp(-log-odds)).",
+        _forecast_by(back=np.exp),
+        "That is p / (1 - p), the odds. The share is odds / (1 + odds).",
+        _forecast_by(back=lambda log_odds: _share(-log_odds)),
+        "That is the share that does not miss: the sign of the log-odds.",
+        _forecast_by(axis=_itself),
+        "The parabola runs against the logarithm of the count.",
+        _forecast_by(degree=1),
+        "That is a straight line. A parabola has the degree 2.",
+        _forecast_by(degree=3),
+        "A parabola has the degree 2.",
+        _forecast_by(new=lambda count, n, d, seen, n2, d2, seen2: count(n2, d2, seen[0])),
+        "In the new batch positions see `seen2` tokens.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 14.5 who falls for the padding
+# --------------------------------------------------------------------------- 14.4 who falls for the padding
 def _falls_by(
     scores=lambda values, y: y[..., None] * values[:, None],
     worse=lambda scores, real: np.where(real[:, None], scores, -np.inf).max(axis=-1) < 0,
@@ -402,7 +351,7 @@ def _largest_value_first(values, y, lengths):
 
 
 FALLS = Exercise(
-    id="14.5",
+    id="14.4",
     title="Who falls for the padding?",
     points=2,
     minutes=6,
@@ -449,4 +398,4 @@ FALLS = Exercise(
     ),
 )
 
-EXERCISES = [MOVES, PRICE, POSSIBLE, BATCH, FALLS]
+EXERCISES = [MOVES, PRICE, FORECAST, FALLS]

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import torch
 
 from course.replicate.stored import Measured
@@ -63,26 +62,6 @@ def attention_after(tokens, *steps):
     return [(history["s"][every.index(step)], history["W"][every.index(step)]) for step in steps]
 
 
-def late(mask, d, *, trials, seed):
-    """Runs after 1,000, 10,000 and 40,000 steps: decided or not, for a choice that can last, and kept or not.
-
-    A choice can last if it is locally optimal (lesson 07): no tight token of its SVM has a better score.
-    """
-    tokens = positions(3, 5, d, mask, trials=trials, seed=seed)
-    found, choices = {}, []
-    for name, (attention, W) in zip(
-        ("early", "then", "last"), attention_after(tokens, 1000, 10_000, 40_000), strict=True
-    ):
-        choices.append(selected := geometry.selected_tokens(attention))
-        solution = svm.solve(svm.sequence_problem(tokens, selected), throw=False)
-        logits = tokens.compare(tokens.z @ solution.value.mT)
-        found[name] = geometry.outcome(attention, tokens) != "undecided"
-        found[f"can_last_{name}"] = geometry.locally_optimal(tokens.scores, logits, selected)
-        found[f"cosine_{name}"] = geometry.cosine(W, solution.value).numpy().astype(np.float32)
-    same = (choices[0] == choices[1]).all(-1), (choices[1] == choices[2]).all(-1)
-    return found | {"kept_early": same[0] & same[1], "kept_then": same[1]}
-
-
 def misses(n, mask, d, *, trials, seed):
     """Which positions miss their best of T = 5 tokens after 500 steps, and how close its runner-up was."""
     tokens = positions(n, 5, d, mask, trials=trials, seed=seed)
@@ -116,17 +95,23 @@ def half(n, d, *, trials, seed):
     return {"missed": missed.sum(-1).to(torch.int16), "global": best}
 
 
-def crowded(n, m, d, *, trials, seed):
-    """How often a position misses its best of T = 8 tokens after 500 steps: the last one of each sequence,
-    which sees all, in a crowd of others that see m random ones."""
-    tokens = positions(n, 8, d, "full", trials=trials, seed=seed)
-    order = torch.rand(trials, n, 8, 8, generator=torch.Generator().manual_seed(seed + 4))
-    sees = order.argsort(-1).argsort(-1) < m
-    sees[:, :, -1] = True
+def crowded(n, m, d, *, trials, seed, T=8):
+    """How often a position misses the best of 8 random tokens after 500 steps: the last one of each of n
+    sequences of T tokens, in a crowd of others that see m random ones."""
+    tokens = positions(n, T, d, "full", trials=trials, seed=seed)
+    order = torch.rand(trials, n, T, T, generator=torch.Generator().manual_seed(seed + 4))
+    number = torch.tensor([m] * (T - 1) + [8])[:, None]
+    sees = order.argsort(-1).argsort(-1) < number
     tokens = dataclasses.replace(tokens, mask=sees.flatten(-3, -2))
     ((attention, _),) = attention_after(tokens, 500)
     missed = geometry.selected_tokens(attention) != tokens.optimal
-    return {"missed": missed[:, 7::8].sum(-1).to(torch.int16)}
+    return {"missed": missed[:, T - 1 :: T].sum(-1).to(torch.int16)}
+
+
+def new_crowd(crowd, *, trials, seed):
+    """As ``crowded``, for "n T m d"."""
+    n, T, m, d = map(int, crowd.split())
+    return crowded(n, m, d, trials=trials, seed=seed, T=T)
 
 
 MEASURED = [
@@ -139,16 +124,6 @@ MEASURED = [
         batch=60,
         paired=("mask",),
         minutes=2,
-    ),
-    Measured(
-        "14.late",
-        "Which runs are decided after 1,000, 10,000 and 40,000 steps, and which decided runs change tokens.",
-        late,
-        {"mask": ["full", "causal"], "d": [2, 3, 4]},
-        trials=120,
-        batch=120,
-        paired=("mask",),
-        minutes=6,
     ),
     Measured(
         "14.controls",
@@ -179,5 +154,14 @@ MEASURED = [
         batch=60,
         paired=("m",),
         minutes=3,
+    ),
+    Measured(
+        "14.new_crowds",
+        "As 14.crowding, in crowds of other sizes: sequences, tokens, tokens seen and dimension.",
+        new_crowd,
+        {"crowd": ["12 8 2 12", "40 8 8 16", "45 8 8 24", "10 12 4 12", "20 16 2 16", "8 16 8 12", "6 24 3 10"]},
+        trials=240,
+        batch=60,
+        minutes=4,
     ),
 ]

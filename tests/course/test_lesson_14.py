@@ -11,9 +11,7 @@ from course import exercises
 from mini_attn import data, losses, models, svm
 from mini_attn.gradients import closed_form
 
-moves, squared_norm, possible, batch, falls_for_padding = (
-    spec.reference for spec in exercises.exercises("14")
-)
+moves, squared_norm, forecast, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
 LENGTHS = torch.tensor([3, 5, 1])
 
 
@@ -82,28 +80,6 @@ def test_degrees_of_freedom_of_two_and_three_tokens(m, nu, lesson):
     )
 
 
-@pytest.mark.parametrize("d", [2, 3])
-def test_with_independent_queries_the_possible_choices_are_those_the_svm_can_make(d):
-    rng = np.random.default_rng(d)
-    X = rng.normal(size=(9, d))
-    sees = np.ones((2, 9), dtype=bool)
-    sees[1, rng.integers(9)] = False
-    choices = [(a, b) for a in range(9) for b in np.flatnonzero(sees[1])]
-    mask = np.zeros((9, 9), dtype=bool)  # the other positions see one token, and ask nothing
-    mask[:2], mask[2:, 0] = sees, True
-    tokens = data.every_position(
-        torch.tensor(X)[None].expand(len(choices), 1, 9, d),
-        torch.ones(len(choices), 1, 9).double(),
-        torch.zeros(len(choices), d).double(),
-    )
-    tokens = dataclasses.replace(tokens, mask=torch.tensor(mask).expand(len(choices), 9, 9))
-    selected = torch.zeros(len(choices), 9, dtype=torch.int64)
-    selected[:, :2] = torch.tensor(choices)
-    status = svm.solve(svm.sequence_problem(tokens, selected), throw=False).status
-    assert 0 < possible(X, sees) < 1
-    assert possible(X, sees) == pytest.approx((status == "optimal").mean(), abs=1e-12)
-
-
 def test_with_two_tokens_the_kinematic_formula_is_covers(lesson):
     lesson["share_of"] = {2: np.array([0.5, 0.5])}
     for N in (3, 8, 15):
@@ -113,20 +89,24 @@ def test_with_two_tokens_the_kinematic_formula_is_covers(lesson):
 
 
 @pytest.mark.parametrize(("d", "d2"), [(30, 60), (50, 35)])
-def test_a_batch_that_may_grow_reaches_a_logit_as_much_as_before(d, d2):
+def test_crowds_with_one_forecast_add_as_much_to_a_logit(d, d2):
     """Terms a x^T of other sequences, a as in exercise 14.2: the spread of what reaches one logit.
 
     Counting m - 1 for a position that sees m tokens would be off by more than a third.
     """
-    rng, spread = np.random.default_rng(d), []
+    rng, spread, shares = np.random.default_rng(d), [], []
     seen, seen2 = np.array([5, 5, 5]), np.array([1, 2, 3])
-    for dim, n, own in ((d, 40, seen), (d2, batch(40, d, seen, d2, seen2), seen2)):
+    n2 = 40 * (3 * 4 / 5) / (1 / 2 + 2 / 3) * d2**2 / d**2
+    known = np.array([5, 9, 20]), np.array([d, d, d]), np.tile(seen, (3, 1)), np.array([0.2, 0.25, 0.4])
+    for dim, n, own in ((d, 40, seen), (d2, n2, seen2)):
+        shares.append(forecast(*known, n, dim, own))
         reached = np.zeros(1600)
         for m in own:
             keys = rng.normal(size=(1600, round(n), m)) / dim**0.5  # their first entries
             queries = rng.normal(size=(1600, round(n))) / dim**0.5
             reached += ((keys[..., 0] - keys.mean(axis=-1)) * queries).sum(axis=-1)
         spread.append(reached.std())
+    assert shares[1] == pytest.approx(shares[0], rel=1e-9)
     assert spread[1] == pytest.approx(spread[0], rel=0.1)
 
 

@@ -21,7 +21,7 @@ from course import exercises
 from course.replicate.lesson_14 import attention_after, crowded, half, positions, random_choice
 from mini_attn import data, geometry, models, optim, svm, train
 
-_, squared_norm, _, batch, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
+_, squared_norm, _, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
 
 
 def pooled(targets):
@@ -93,29 +93,6 @@ def test_random_choices_follow_the_kinematic_formula(n, T, mask, d):
     assert abs(share - (1 - 2 * number[d * d + 1 :: 2].sum())) < 0.1
     rows = int(tokens.scores.isfinite().sum(-1).sub(1).sum(-1)[0])
     assert abs(share - sum(comb(rows - 1, k) for k in range(d * d)) / 2 ** (rows - 1)) > 0.2
-
-
-def test_with_long_sequences_unit_tokens_do_more_than_the_formula_says_uneven_ones_less():
-    n, T, d, trials = 2, 8, 5, 200
-    used = np.bincount(pooled(np.random.default_rng(8).normal(size=(200_000, T))), minlength=T) / 200_000
-    number = np.ones(1)
-    for _ in range(n * T):
-        number = np.convolve(number, used)
-    expected = 1 - 2 * number[d * d + 1 :: 2].sum()
-    normal = torch.randn(trials, n, T, d, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
-    choice = torch.randint(0, T, (trials, n * T), generator=torch.Generator().manual_seed(9))
-    shares = []
-    unit = normal / normal.norm(dim=-1, keepdim=True)
-    short = torch.ones(T, 1, dtype=torch.float64)
-    short[1::2] = 0.25
-    for X in (unit, normal, short * unit):
-        tokens = data.every_position(X, torch.ones(trials, n, T).double(), X[:, 0, 0])
-        status = svm.solve(svm.sequence_problem(tokens, choice), throw=False).status
-        shares.append((status == "optimal").mean())
-    unit, plain, uneven = shares
-    assert unit > expected + 0.04
-    assert abs(plain - expected) < 0.06
-    assert uneven < expected - 0.05
 
 
 @pytest.mark.parametrize(("n", "d", "mask"), [(9, 2, "causal"), (5, 2, "full"), (9, 3, "full")])
@@ -227,7 +204,6 @@ def test_each_position_misses_more_often_in_a_larger_batch():
 
 def test_twice_the_dimension_carries_four_times_the_batch():
     """T = 4: shares of misses at one load within 25% of each other; at one batch, 1.6 times and more."""
-    assert batch(2, 6, np.full(4, 4), 12, np.full(4, 4)) == pytest.approx(8)
     share = {}
     for n, d, trials in ((2, 6, 240), (8, 12, 120), (8, 6, 60)):
         tokens = positions(n, 4, d, "full", trials=trials, seed=90)
@@ -243,7 +219,6 @@ def test_a_position_that_sees_few_tokens_crowds_nearly_as_much_as_one_that_sees_
         (n, m): float(crowded(n, m, 8, trials=trials, seed=92)["missed"].double().mean()) / n
         for n, m, trials in ((5, 8, 96), (8, 2, 60), (20, 2, 24))
     }
-    assert batch(5, 8, [8] * 8, 8, [2] * 7 + [8]) == pytest.approx(8)
     assert abs(share[5, 8] - share[8, 2]) < 0.06
     assert share[20, 2] > 1.3 * share[5, 8]
 

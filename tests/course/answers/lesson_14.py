@@ -2,8 +2,7 @@
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
-from scipy.spatial import ConvexHull
+from scipy.special import expit, logit
 
 
 def moves_by_trying(sees, same_query=False, same_values=False, seed=0):
@@ -39,24 +38,18 @@ def price_by_least_squares(sees, scale=1.0, one_too_many=False):
     return total
 
 
-def possible_by_least_squares(X, sees, extra=0.0, shift=None):
-    """A token is no corner if it is a mixture of the others: nonnegative least squares."""
-    share = 1.0
-    for row in sees:
-        points = X[row] if shift is None else shift(X[row])
-        inside = 0
-        for t in range(len(points)):
-            others = np.delete(points, t, axis=0)
-            A = np.vstack([others.T, np.ones(len(others))])
-            inside += nnls(A, np.append(points[t], 1.0))[1] < 1e-9 + extra
-        share *= 1 - inside / len(points)
-    return share
+def forecast_by_noise(n, d, seen, missed, n2, d2, seen2, cosines=2, price=lambda m: (m - 1) / m, line=False):
+    """The root mean square of all terms, and the normal equations of the parabola."""
 
+    def noise(n, d, seen):
+        return (n * sum(price(int(m)) for m in seen)) ** 0.5 * (1 / d**0.5) ** cosines
 
-def batch_by_noise(n, d, seen, d2, seen2, cosine=-0.5, cosines=2):
-    """Solve the root of the sum of |a|^2, times the product of cosines = the same as before."""
-    noise = (n * sum((m - 1) / m for m in seen)) ** 0.5 * (d**cosine) ** cosines
-    return (noise / (d2**cosine) ** cosines) ** 2 / sum((m - 1) / m for m in seen2)
+    def powers(x):
+        return np.array([1.0, x, 0.0 if line else x**2])
+
+    A = np.array([powers(np.log(noise(*one))) for one in zip(n, d, seen, strict=True)])
+    w = np.linalg.pinv(A) @ logit(missed)
+    return expit(w @ powers(np.log(noise(n2, d2, seen2))))
 
 
 def falls_in_loops(values, y, lengths, below=0.0):
@@ -104,45 +97,27 @@ ANSWERS = {
         ],
     },
     "14.3": {
-        "also_right": possible_by_least_squares,
+        "also_right": forecast_by_noise,
         "wrong": [
-            lambda X, sees: 1.0,
-            lambda X, sees: 0.0,
-            lambda X, sees: 0.5 ** len(sees),
-            lambda X, sees: possible_by_least_squares(X, sees[:1]),
-            lambda X, sees: possible_by_least_squares(X, sees[::-1][:1]),
-            lambda X, sees: possible_by_least_squares(X, sees | True),
-            lambda X, sees: possible_by_least_squares(X, sees.any(axis=0, keepdims=True)),
-            lambda X, sees: possible_by_least_squares(
-                X, sees, shift=lambda P: P / np.linalg.norm(P, axis=1)[:, None]
+            lambda *a: forecast_by_noise(*a, cosines=1),
+            lambda *a: forecast_by_noise(*a, cosines=4),
+            lambda *a: forecast_by_noise(*a, price=lambda m: m - 1),
+            lambda *a: forecast_by_noise(*a, price=lambda m: float(m > 1)),
+            lambda *a: forecast_by_noise(*a, price=lambda m: (m - 1) / (m + 1)),
+            lambda *a: forecast_by_noise(*a, price=lambda m: np.log(m)),
+            lambda *a: forecast_by_noise(*a, line=True),
+            lambda *a: round(forecast_by_noise(*a), 2),
+            lambda *a: logit(forecast_by_noise(*a)),
+            lambda *a: 1 - forecast_by_noise(*a),
+            lambda n, d, seen, missed, *new: missed.mean(),
+            lambda n, d, seen, missed, n2, *new: np.interp(n2, np.sort(n), missed[np.argsort(n)]),
+            lambda n, d, seen, missed, n2, d2, seen2: forecast_by_noise(
+                n, d, seen + 1, missed, n2, d2, seen2 + 1
             ),
-            lambda X, sees: possible_by_least_squares(X, sees, shift=lambda P: P[:, :1]),
-            lambda X, sees: np.prod([len(ConvexHull(X[row]).equations) / row.sum() for row in sees]),
-            lambda X, sees: np.prod([len(np.unique(X[row].argmax(axis=0))) / row.sum() for row in sees]),
-            lambda X, sees: possible_by_least_squares(X, sees) ** 2,
-            lambda X, sees: possible_by_least_squares(X, sees) ** (1 / (1 + len(sees))),
-            lambda X, sees: min(1.0, X.shape[1] ** 2 / (sees.sum() - len(sees))),
-            lambda X, sees: round(possible_by_least_squares(X, sees), 1),
+            lambda n, d, seen, missed, n2, d2, seen2: forecast_by_noise(n, d, seen, missed, n2, d[0], seen2),
         ],
     },
     "14.4": {
-        "also_right": batch_by_noise,
-        "wrong": [
-            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen, d2, seen2, cosines=1),
-            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen, d2, seen2, cosines=4),
-            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen, d2, seen2, cosine=-0.25),
-            lambda n, d, seen, d2, seen2: batch_by_noise(n, d2, seen, d, seen2),
-            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen2, d2, seen),
-            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen, d2, seen),
-            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen + 1, d2, seen2 + 1),
-            lambda n, d, seen, d2, seen2: round(batch_by_noise(n, d, seen, d2, seen2)),
-            lambda n, d, seen, d2, seen2: n,
-            lambda n, d, seen, d2, seen2: n * sum(seen - 1) / sum(seen2 - 1) * (d2 / d) ** 2,
-            lambda n, d, seen, d2, seen2: n * (d2 / d) ** 2,
-            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, [max(seen)] * 9, d2, [max(seen2)] * 9),
-        ],
-    },
-    "14.5": {
         "also_right": falls_in_loops,
         "wrong": [
             lambda values, y, lengths: np.zeros(values.shape, dtype=bool),
