@@ -245,7 +245,6 @@ for name, causal in (("full", False), ("causal", True)):
     cosine = geometry.cosine(model.W, solution.value).min()
     print(f"{name:31s} {found[name]:9d} {local:7d}   {cosine:.3f}")
     assert cosine > 0.98
-    assert found[name] + local == 80
 assert found["full"] + 20 < found["causal"]
 
 # %% [markdown]
@@ -256,8 +255,8 @@ assert found["full"] + 20 < found["causal"]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.4 What it costs that all share one W
 #
-# The margin of the SVM is $1/\lVert W_{\mathrm{mm}}\rVert$. What does it become as more positions ask? In
-# high dimension independent tokens are nearly orthogonal. So begin with tokens that are exactly so.
+# The margin of the SVM is $1/\lVert W_{\mathrm{mm}}\rVert$. What does it become as more positions ask? Begin
+# with orthonormal tokens.
 
 # %% [markdown]
 # ### Exercise 14.2: The price of a mask
@@ -314,9 +313,9 @@ for name, causal in (("full", False), ("causal", True)):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.5 When can one W make a choice?
 #
-# [Lesson 12](12_overparameterization.ipynb) counted: if the queries are linearly independent and
-# $d \ge T - 1$, every choice is feasible. Here there are $nT$ queries, so $d \ge nT$ is enough. It is far
-# more than needed: a choice uses up only part of the $d^2$ entries of $W$. How many?
+# [Lesson 12](12_overparameterization.ipynb) counted: if the queries are linearly independent and $d \ge T -
+# 1$, every choice is feasible. Here that asks for $d \ge nT$, far more than needed: a choice uses up only
+# part of the $d^2$ entries of $W$. How many?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a choice uses up
@@ -352,9 +351,9 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 # $$d^2 \approx \sum_{i,k} \nu_{m_{ik}}, \qquad m_{ik} \text{ tokens seen by position } k \text{ of } i ,$$
 #
 # if the logits that some $W$ can make fill a *uniformly random* subspace of $d^2$ dimensions. Ours is not:
-# keys and queries are the same few tokens. So this is a prediction, and we measure it. Beside it stands the
-# choice that training *wants*, the best token for every position. It is not random: with full attention
-# all positions of one label want the same token, the largest or the smallest $v \cdot x$.
+# keys and queries are the same few tokens. So we measure it. Beside it stands the choice that training
+# *wants*, the best token for every position. It is not random: with full attention all positions of one
+# label want the same token, the largest or the smallest $v \cdot x$.
 
 
 # %%
@@ -376,8 +375,6 @@ for n, mask in product((1, 3, 6), ("full", "causal")):
     print(f"n = {n}, {mask:6s} {half_at:23.1f}   {share[:6].round(2)!s:39s}    {best[:6].round(2)}")
     assert (share[found.d.values < half_at - 0.5] < 0.5).all()
     assert (share[found.d.values > half_at + 0.5] > 0.5).all()
-    if (n, mask) == (1, "full"):
-        assert (np.sign(best - share)[:2] == [1, -1]).all()
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.8), sharey=True)
@@ -465,7 +462,6 @@ for mask, share in zip(("full", "half"), missed, strict=True):
     print(f"choosing positions that miss, {mask} {share.round(3)}")
 assert (globals_["full"] + 0.2 < np.minimum(globals_["causal"], globals_["half"])).all()
 assert (globals_["shuffled"] > globals_["causal"]).all()
-assert (missed[1] < missed[0] - 0.01).all()
 
 tokens = sequences(3, 5, 8, 240, 23, causal=True)
 selected = geometry.selected_tokens(trained(tokens, 500).attention(tokens))
@@ -488,12 +484,11 @@ assert (np.diff(by_m) > 0).all()
 # ★★★ · 15 minutes
 #
 # Some batches were measured. Batch $j$ has `n[j]` sequences in dimension `d[j]`, position $k$ of each sees
-# `seen[j, k]` unit tokens, and a share `missed[j]` of watched positions missed its best token. What share do
-# you expect with `n2` sequences in dimension `d2`, positions that see `seen2` tokens, and the same kind of
-# watched position?
+# `seen[j, k]` unit tokens, and a share `missed[j]` of some watched positions missed its best. What share do
+# you expect in a batch of `n2` sequences in dimension `d2` whose positions see `seen2` tokens?
 #
-# Take two steps. Count the crowd by the mean square of what all terms together add to a logit, up to a
-# constant; treat all terms as those of other sequences. Then put a parabola (`np.polyfit`) through the
+# First count the crowd by the mean square of what all terms together add to a logit, as if all came from
+# other sequences. (A constant factor does not matter.) Then put a parabola (`np.polyfit`) through the
 # log-odds $\log\frac{p}{1-p}$ of the measured shares $p$, against the logarithm of that count.
 #
 # <details><summary>Hint</summary>
@@ -520,7 +515,7 @@ check("14.3", forecast)
 
 # %% [markdown]
 # So a crowd should count by its **load**, $\sum (1 - 1/m)/d^2$ over all positions: exercise 14.2's price for
-# each entry of $W$. First the mechanism: add up the terms of all positions, and look at the logits.
+# each entry of $W$. First the mechanism: add up all terms, and look at the logits.
 
 
 # %%
@@ -540,15 +535,14 @@ def spread(n, d, trials=100, T=8):
 print("  n   d   others add   root of their load   own / others, squared, a position")
 for n, d in ((5, 8), (20, 8), (20, 16)):
     others, own = spread(n, d)
-    load, times = (n - 1) * 7 / d**2, (own**2 / 7) / (others**2 / (8 * n - 8))
-    print(f"{n:3d} {d:3d} {others:12.2f} {load**0.5:20.2f} {times:30.1f}")
-    assert abs(others / load**0.5 - 1) < 0.05
-    assert abs(times - {8: 2, 16: 3}[d]) < 0.2
+    root, times = ((n - 1) * 7) ** 0.5 / d, (own**2 / 7) / (others**2 / (8 * n - 8))
+    print(f"{n:3d} {d:3d} {others:12.2f} {root:20.2f} {times:30.1f}")
+    assert abs(others / root - 1) < 0.05
 
 # %% [markdown]
-# Now the measurement. Trained were 18 crowds of sequences of 8 tokens. One position of each sequence is
-# watched and sees 8 tokens; the others see $m = 2$, 3 or 8. From them we predict seven crowds with other $n$,
-# $T$, $m$ and $d$. Three rivals, each over $d^2$, count positions, comparisons, or $\sum \nu_m$.
+# Now the measurement: 18 crowds of sequences of 8 tokens. One position of each sequence is watched and sees
+# 8 tokens; the others see $m = 2$, 3 or 8. They predict seven crowds with other $n$, $T$, $m$ and $d$. Three
+# rivals, each over $d^2$, count positions, comparisons, or $\sum \nu_m$.
 #
 # **Predict before you run on**: 12 sequences of 8 tokens with $m = 2$, $d = 12$, or 6 sequences of 24 tokens
 # with $m = 3$, $d = 10$: where does the watched position miss more often?
@@ -581,8 +575,7 @@ for name, price in prices.items():
     print(f"each over d^2: {name:24s}   new crowds off by {off[name]:.2f} in log-odds")
 assert np.abs(predicted - fresh_shares).max() < 0.03, again.format("14.3")
 assert np.allclose([*off.values()], [0.23, 0.18, 0.14, 0.06], atol=0.008)
-above = np.log(shares / (1 - shares)) > np.polyval(fit, np.log(counts))
-assert above[(m == 8) & (d == 16)].all() and above[(n < 20) & (d == 8)].sum() == 1
+assert (np.log(shares / (1 - shares)) > np.polyval(fit, np.log(counts)))[(m == 8) & (d == 16)].all()
 
 
 # %% jupyter={"source_hidden": true}
@@ -613,7 +606,9 @@ axes[0].set_ylabel("share of watched positions that miss")
 axes[1].legend(loc="lower right", fontsize=9)
 show(
     fig,
-    alt="Share of misses of the watched position, 11 to 60 percent, in both panels. Against the sum of nu over d squared the points for m = 2 lie above the curve, those for m = 8 below; against the load all points and the new crowds lie close to it.",
+    alt="Share of misses of the watched position, 11 to 60 percent, in both panels. Against the sum of nu "
+    "over d squared the points for m = 2 lie above the curve, those for m = 8 below; against the load all "
+    "points and the new crowds lie close to it.",
 )
 
 # %% [markdown]
@@ -621,16 +616,14 @@ show(
 # through the 18 crowds. Crosses: the new crowds. With Wilson's 95% intervals, computed beforehand.
 
 # %% [markdown]
-# **The load predicts the seven new crowds within 0.03.** It is off by 0.06 in log-odds, the strongest rival
-# by 0.14. That rival, $\sum \nu_m$, counts what a $W$ *fitted* to all positions has to give up. Here the
-# others' terms are noise to the position we watch, and the squared lengths of noise add up. So each
-# position that chooses counts about once, whether it sees two tokens or many.
+# **The load predicts the seven new crowds within 0.03.** The strongest rival, $\sum \nu_m$, counts what a $W$
+# *fitted* to all positions has to give up. Here the others' terms are noise to the position we watch, and the
+# squared lengths of noise add up: from $m = 2$ to many they only double.
 #
-# **Where it fails.** The points lie in order: the three with $m = 8$, $d = 16$ above the curve, five of the
-# six with $d = 8$ and 5 or 8 sequences below. A likely reason is one's own sequence. The load counts it
-# like any other, but its terms add about $1/d$ a position instead of $1/d^2$: they are made of the very
-# tokens that are compared, so only one of the two cosines is small. Compared with another sequence's, such
-# a term counts twice at $d = 8$, but three times at $d = 16$.
+# **Where it fails.** The three points with $m = 8$, $d = 16$ lie above the curve. A likely reason is one's
+# own sequence. Its terms are made of the very tokens that are compared, so only one of the two cosines is
+# small: squared, such a term adds twice as much as another sequence's at $d = 8$, three times at $d = 16$.
+# The load counts both alike.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.7 A forgotten mask
@@ -689,7 +682,6 @@ on_padding = (model.attention(wrong) * ~right.mask).sum(-1) > 0.5
 same = (on_padding == falls)[asks].double().mean()
 print(f"{on_padding[asks].sum()} of {asks.sum()} positions attend to padding; predicted right: {same:.1%}")
 assert same > 0.99, again.format("14.4")
-assert on_padding[asks].double().mean() > 0.1
 
 # %% [markdown]
 # Where all real tokens have a negative score, looking away is the best one can do, and the model learns it.
