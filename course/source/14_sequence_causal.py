@@ -89,7 +89,7 @@ def draw_pattern(ax, attention, sees):
     for k, t in np.argwhere(sees):
         ax.add_patch(plt.Rectangle((t - 0.5, k - 0.5), 1, 1, fill=False, edgecolor="0.6"))
     ax.set(xticks=range(5), xticklabels=range(1, 6), yticks=range(5), yticklabels=range(1, 6))
-    ax.set_xlabel("token $t$")
+    ax.set(xlabel="token $t$", xlim=(-0.55, 4.55), ylim=(4.55, -0.55))
     ax.grid(False)
 
 
@@ -145,8 +145,7 @@ def outputs(W, X, v, sees):
 
 
 # %% [markdown]
-# How do you find out that a model looks where it must not? Change one token, and see whether only outputs
-# move that *should*.
+# Does a model look where it must not? Change one token, and see whether only outputs move that *should*.
 
 # %% [markdown]
 # ### Exercise 14.1: Whose output moves?
@@ -193,8 +192,7 @@ for sees in (visible(lengths.numpy(), 5, True), np.tile(others, (3, 1, 1))):
 # %% [markdown]
 # **A token hidden from another position changes nothing there, not even the last digit**, whatever $W$. So
 # no gradient comes from it either, and causal self-attention on $n$ sequences is lesson 10 with $nT$
-# sequences of lengths 1 to $T$ and the query $z = x_{ik}$. The library stores the tokens once:
-# `data.every_position(X, y, v, causal=..., mask=...)`.
+# sequences of lengths 1 to $T$ and the query $z = x_{ik}$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.3 The SVM of all positions
@@ -313,9 +311,9 @@ for name, causal in (("full", False), ("causal", True)):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.5 When can one W make a choice?
 #
-# [Lesson 12](12_overparameterization.ipynb) counted: if the queries are linearly independent and $d \ge T -
-# 1$, every choice is feasible. Here that asks for $d \ge nT$, far more than needed: a choice uses up only
-# part of the $d^2$ entries of $W$. How many?
+# [Lesson 12](12_overparameterization.ipynb) counted: if the queries are linearly independent and
+# $d \ge T - 1$, every choice is feasible. Here that asks for $d \ge nT$, far more than needed: a choice uses
+# up only part of the $d^2$ entries of $W$. How many?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a choice uses up
@@ -439,9 +437,9 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.6 Why causal models are more often global
 #
-# Feasible is not the same as found. With full attention descent went to the best tokens of all positions less
-# often than with a causal mask. Three things differ: the *order*, from short to long; how many tokens a
-# position *sees itself*; and the *crowd* of others who choose. Two more masks help to tell them apart:
+# Feasible is not the same as found: with full attention fewer runs were global than with a causal mask. Three
+# things differ: the *order*, from short to long; how many tokens a position *sees itself*; and the *crowd* of
+# others who choose. Two more masks help to tell them apart:
 #
 # - **shuffled**: the $k$-th position sees $k$ random tokens;
 # - **half**: half of the positions see all five tokens, the others only themselves and have no choice.
@@ -607,8 +605,8 @@ axes[1].legend(loc="lower right", fontsize=9)
 show(
     fig,
     alt="Share of misses of the watched position, 11 to 60 percent, in both panels. Against the sum of nu "
-    "over d squared the points for m = 2 lie above the curve, those for m = 8 below; against the load all "
-    "points and the new crowds lie close to it.",
+    "over d squared the points for m = 8 lie below those for m = 2; against the load all points and the new "
+    "crowds lie close to one curve.",
 )
 
 # %% [markdown]
@@ -618,7 +616,7 @@ show(
 # %% [markdown]
 # **The load predicts the seven new crowds within 0.03.** The strongest rival, $\sum \nu_m$, counts what a $W$
 # *fitted* to all positions has to give up. Here the others' terms are noise to the position we watch, and the
-# squared lengths of noise add up: from $m = 2$ to many they only double.
+# squared lengths of noise add up. From $m = 2$ to any larger $m$ they at most double.
 #
 # **Where it fails.** The three points with $m = 8$, $d = 16$ lie above the curve. A likely reason is one's
 # own sequence. Its terms are made of the very tokens that are compared, so only one of the two cosines is
@@ -632,8 +630,7 @@ show(
 # padding are left out of the loss, but the attention is not told. What does training do?
 #
 # A padding token has the logit $0^\top W x_{ik} = 0$ and the score 0. It is a token like the others. So where
-# a real token is selected, the SVM has one row more, $x_{i\alpha_{ik}}^\top W x_{ik} \ge 1$: a lead over 0.
-# Or padding is selected itself.
+# a real token is selected, the SVM has one row more, $x_{i\alpha_{ik}}^\top W x_{ik} \ge 1$.
 
 # %% [markdown]
 # ### Exercise 14.4: Who falls for the padding?
@@ -710,9 +707,9 @@ assert same > 0.99, again.format("14.4")
 # one?
 # <details><summary>Answer</summary>
 #
-# A random one: by the count, hardly. More than half of the 4,096 positions see 64 tokens or more, and use up
-# at least $\nu_{64} = 4.2$ degrees of freedom each, together over 8,600. $W$ has 4,096. So not any one
-# either, though one always can be made: "look at yourself".
+# A random one: by the count (tested at $T = 5$ only), hardly. More than half of the 4,096 positions see 64
+# tokens or more, and use up at least $\nu_{64} = 4.2$ degrees of freedom each, together over 8,600. $W$ has
+# 4,096. So not any one either, though one always can be made: "look at yourself".
 # </details>
 #
 # **3.** You train that batch all the same. Name two ways to halve its load. Does a window of 16 tokens?
@@ -734,11 +731,11 @@ progress("14")
 # - A position that sees $m$ tokens uses up $\nu_m$ of the $d^2$ degrees of freedom. Random choices become
 #   feasible where $d^2$ passes $\sum \nu_m$.
 # - **Causal** runs are more often global not by their order: positions see fewer tokens, in a smaller crowd.
-#   A crowd counts by its **load**, $\sum (1 - 1/m)/d^2$.
+#   By the **load**, $\sum (1 - 1/m)/d^2$, measured crowds predicted seven new ones.
 # - **Padding** without a mask is a token with score 0, and wins where all others are worse.
 #
-# Limits: tokens were random and of length 1, labels fair coins; the direction was measured at $d = 20$ after
-# 600 steps, misses after 500. The load is an argument about sizes, not a theorem.
+# Limits: tokens were random and of length 1, labels fair coins. The direction and the padding were measured
+# at $d = 20$ after 600 steps, the count at $T = 5$, misses after 500 steps. The load is no theorem.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
