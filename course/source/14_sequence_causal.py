@@ -513,7 +513,7 @@ check("14.3", forecast)
 
 # %% [markdown]
 # So a crowd should count by its **load**, $\sum (1 - 1/m)/d^2$ over all positions: exercise 14.2's price for
-# each entry of $W$. First the mechanism: add up all terms, and look at the logits.
+# each entry of $W$. First the mechanism, where all see 8 tokens: add up all terms, and look at the logits.
 
 
 # %%
@@ -735,7 +735,8 @@ progress("14")
 # - **Padding** without a mask is a token with score 0, and wins where all others are worse.
 #
 # Limits: tokens were random and of length 1, labels fair coins. The direction and the padding were measured
-# at $d = 20$ after 600 steps, the count at $T = 5$, misses after 500 steps. The load is no theorem.
+# at $d = 20$ after 600 steps, the count at $T = 5$, the load after 500 steps for positions that see 8
+# tokens. It is no theorem.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
