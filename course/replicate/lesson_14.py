@@ -114,6 +114,8 @@ def new_crowd(crowd, *, trials, seed):
     return crowded(n, m, d, trials=trials, seed=seed, T=T)
 
 
+NEW = ["12 8 2 12", "40 8 8 16", "45 8 8 24", "10 12 4 12", "20 16 2 16", "8 16 8 12", "6 24 3 10"]
+
 MEASURED = [
     Measured(
         "14.feasible",
@@ -159,11 +161,7 @@ MEASURED = [
         "14.new_crowds",
         "As 14.crowding, in crowds of other sizes: sequences, tokens, tokens seen and dimension.",
         new_crowd,
-        {
-            "crowd": "12 8 2 12, 40 8 8 16, 45 8 8 24, 10 12 4 12, 20 16 2 16, 8 16 8 12, 6 24 3 10".split(
-                ", "
-            )
-        },
+        {"crowd": NEW},
         trials=240,
         batch=60,
         minutes=4,
