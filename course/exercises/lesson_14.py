@@ -195,7 +195,10 @@ def _forecast_by(
         def count(n, d, seen):
             return batch(n) * add(each(np.asarray(seen, dtype=float))) / np.asarray(d, dtype=float) ** power
 
-        fit = np.polyfit(axis(count(n, d, seen)), of(missed), degree)
+        x, y = axis(count(n, d, seen)), of(missed)
+        if not (np.isfinite(x).all() and np.isfinite(y).all()):  # inputs that the check has exchanged
+            return np.nan
+        fit = np.polyfit(x, y, degree)
         there = count(n2, d2, seen2) if new is None else new(count, n, d, seen, n2, d2, seen2)
         return float(back(np.polyval(fit, axis(there))))
 
@@ -250,6 +253,8 @@ FORECAST = Exercise(
         "Those who choose do not count alike: |a|^2 is 1 - 1/m, a half with two tokens (exercise 14.2).",
         _forecast_by(each=lambda m: (1 - 1 / m) ** 0.5),
         "Signs are random: the terms add up in squares, so |a|^2 counts, not |a|.",
+        _forecast_by(each=lambda m: (1 - 1 / m) ** 0.5, power=1.0),
+        "Signs are random: lengths |a| / d do not add up, their squares |a|^2 / d^2 do.",
         _forecast_by(each=lambda m: (1 - 1 / m) ** 2),
         "|a|^2 itself is 1 - 1/m (exercise 14.2): it is not squared again.",
         _forecast_by(each=lambda m: 1 / m),
