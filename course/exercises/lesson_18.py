@@ -244,106 +244,72 @@ PAIRS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 18.3 the excess
-def _excess_by(
-    each=lambda own, rival: ((own - rival)[0] - (own - rival)[1]).mean(1),
-    spread=lambda e: e.std(ddof=1),
-    count=len,
-    middle=np.mean,
-    times=lambda quantile: quantile,
-):
-    """An answer from the number of each run, their spread, how many count, and the quantile."""
+# --------------------------------------------------------------------------- 18.3 what a zero rules out
+def _seen_by(lack=lambda c, x: (1 - c) * x, part=lambda c: np.sqrt(1 - c * c), half=lambda half: half):
+    """An answer from what the first slope's part loses, the length of the new part, and the half width."""
 
-    def answer(own, rival, quantile):
-        e = each(own, rival)
-        return np.array([middle(e), times(quantile) * spread(e) / np.sqrt(count(e))])
+    def answer(c, x, width):
+        return float((half(width) + lack(c, x)) / part(c))
 
     return answer
 
 
-_excess = _excess_by()
+_seen = _seen_by()
 
 
-def _unpaired(own, rival, quantile):
-    """The half width as if the four cosines of a run were independent."""
-    parts = np.concatenate([own, rival]).mean(-1)
-    wide = np.sqrt(parts.var(1, ddof=1).sum() / parts.shape[1])
-    return np.array([_excess(own, rival, quantile)[0], quantile * wide])
+def _seen_cases(rng):
+    """Movements that have hardly left their first slope, left it far, or turned against it."""
+    cosines = 0.97, 0.8, 0.5, 0.2, -0.3
+    cases = [(c, float(rng.uniform(-0.1, 0.2)), float(rng.uniform(0.01, 0.05))) for c in cosines]
+    return [*cases, (-0.3, float(rng.uniform(-0.2, -0.1)), 0.02)]  # the answer is below 0
 
 
-def _excess_cases(rng):
-    """Runs that differ more than their heads; the four kinds of cosines of a run go up and down together."""
-    cases = []
-    for runs, heads, quantile in ((3, 2, 4.303), (5, 1, 2.776), (10, 4, 2.262), (20, 3, 2.093)):
-        run = rng.normal(size=(1, runs, 1)) * 0.1
-        own, rival = 0.4 + run + 0.05 * rng.normal(size=(2, 2, runs, heads))
-        own[0] += 0.1 + 0.05 * rng.normal(size=(runs, 1))
-        cases.append((own, rival, quantile))
-    return cases
-
-
-EXCESS = Exercise(
+SEEN = Exercise(
     id="18.3",
-    title="The excess",
+    title="What a zero rules out",
     points=2,
-    minutes=8,
+    minutes=9,
     difficulty=2,
-    reference=_excess,
-    cases=_excess_cases,
+    reference=_seen,
+    cases=_seen_cases,
     compare=Compare(rtol=1e-6, atol=1e-9),
     misconceptions=known(
-        _excess_by(each=lambda own, rival: ((own - rival)[0] - (own - rival)[1]).ravel()),
-        "The heads of a run share its data: take their mean first, so that each run counts once.",
-        _excess_by(each=lambda own, rival: ((own - rival)[0] - (own - rival)[1]).mean(0)),
-        "The interval is over runs: the mean is over the heads, the last axis.",
-        _excess_by(each=lambda own, rival: (own - rival)[0].mean(1)),
-        "That is the lead by the learned ten alone: take the lead by the unseen ten off.",
-        _excess_by(each=lambda own, rival: (own - rival)[1].mean(1)),
-        "That is the lead by the unseen ten alone.",
-        _excess_by(each=lambda own, rival: (own[0] - own[1]).mean(1)),
-        "The rival is missing: it agrees with its learned ten, too.",
-        _excess_by(each=lambda own, rival: (rival[0] - rival[1]).mean(1)),
-        "That is of the rival alone.",
-        _excess_by(each=lambda own, rival: -((own - rival)[0] - (own - rival)[1]).mean(1)),
-        "The sign: positive where the trained one is ahead by the learned ten.",
-        _excess_by(each=lambda own, rival: ((own - rival)[0] + (own - rival)[1]).mean(1)),
-        "The lead by the unseen ten is taken off, not added.",
-        _excess_by(each=lambda own, rival: (own - rival).mean((0, 2))),
-        "That is the mean of the two leads. The excess is their difference.",
-        _excess_by(each=lambda own, rival: ((own - rival)[0] - (own - rival)[1]).sum(1)),
-        "The mean over the heads, not their sum.",
-        _excess_by(each=lambda own, rival: ((own / rival)[0] - (own / rival)[1]).mean(1)),
-        "A lead is a difference, not a ratio.",
-        _excess_by(each=lambda own, rival: np.abs((own - rival)[0] - (own - rival)[1]).mean(1)),
-        "With its sign: where the unseen see more of a lead, a run counts as negative.",
-        _excess_by(each=lambda own, rival: ((own - rival)[0] - (own - rival)[1]).max(1)),
-        "The mean of the heads, not the best of them.",
-        _excess_by(spread=lambda e: e.std()),
-        "The standard deviation of a sample divides by one less than the number of runs: ddof=1.",
-        _excess_by(spread=lambda e: e.var(ddof=1)),
-        "The standard deviation, not its square.",
-        _excess_by(count=lambda e: 1),
-        "That is the spread of single runs. The error of their mean is smaller by the root of their number.",
-        _excess_by(count=lambda e: len(e) - 1),
-        "The root of the number of runs; the -1 belongs to the standard deviation.",
-        _excess_by(count=lambda e: len(e) ** 2),
-        "The error of a mean falls with the *root* of the number of runs.",
-        _excess_by(times=lambda quantile: 1.0),
-        "That is one standard error: multiply by the quantile.",
-        _excess_by(times=lambda quantile: 2 * quantile),
-        "Half of the interval's width, to one side.",
-        _excess_by(times=lambda quantile: 1.96),
-        "That is the quantile of the normal distribution. With few runs Student's is larger: it is given.",
-        _excess_by(middle=np.median),
-        "The mean over the runs, not their median.",
-        _unpaired,
-        "The four cosines of a run go together: take their differences first, then the standard deviation.",
-        lambda own, rival, quantile: (
-            _excess(own, rival, quantile)[0] + np.array([-1, 1]) * _excess(own, rival, quantile)[1]
-        ),
-        "Return the mean and half of the interval's width, not its ends.",
-        lambda own, rival, quantile: _excess(own, rival, quantile)[::-1],
-        "The mean first, then the half width.",
+        lambda c, x, half: half,
+        "As if all of the movement were new: only the part N can have a gap of its own.",
+        lambda c, x, half: half + x,
+        "That is the movement's own gap. Only a part of the movement is new.",
+        _seen_by(lack=lambda c, x: 0.0),
+        "The part along F falls short of F: it brings c x, and x is taken off.",
+        _seen_by(lack=lambda c, x: -c * x),
+        "The excess is a difference of two gaps: the first slope's own, x, is to be taken off.",
+        _seen_by(lack=lambda c, x: x),
+        "The part along F brings c x of the gap: add it before you take x off.",
+        _seen_by(lack=lambda c, x: (c - 1) * x),
+        "A sign: y has to make up for what the part along F falls short by, (1 - c) x.",
+        _seen_by(lack=lambda c, x: (1 + c) * x),
+        "A sign: the part along F brings +c x.",
+        _seen_by(lack=lambda c, x: (1 - c * c) * x),
+        "The part of a unit movement along F is c, not its square.",
+        _seen_by(part=lambda c: 1 - c),
+        "The new part has the length sqrt(1 - c^2), by Pythagoras, not 1 - c.",
+        _seen_by(part=lambda c: 1 - c * c),
+        "1 - c^2 is the square of the new part's length.",
+        _seen_by(part=lambda c: np.sqrt(1 - c) if c < 1 else np.nan),
+        "The new part has the length sqrt(1 - c^2), by Pythagoras: c is a cosine, so square it.",
+        _seen_by(part=lambda c: np.sqrt(2 - 2 * c)),
+        "That is the length of the difference of the two unit movements. N is orthogonal to F.",
+        _seen_by(part=lambda c: c),
+        "That is the length of the part along F. The new part is orthogonal to it.",
+        _seen_by(part=lambda c: 1.0),
+        "Divide by the length of the new part: y is the gap of a unit matrix.",
+        _seen_by(part=np.arccos),
+        "The new part's length is the sine of that angle, not the angle.",
+        _seen_by(half=lambda half: 2 * half),
+        "`half` is half of the interval's width already: from its middle to its end.",
+        _seen_by(half=lambda half: half / 2),
+        "`half` is to one side of the middle: do not halve it again.",
+        _seen_by(half=lambda half: -half),
+        "The interval has to lie above 0: its middle is at least +half.",
     ),
 )
 
@@ -467,4 +433,4 @@ BOUND = Exercise(
     withheld=("mini_attn.svm.soft.solve_soft",),
 )
 
-EXERCISES = [GIVEN, PAIRS, EXCESS, BOUND]
+EXERCISES = [GIVEN, PAIRS, SEEN, BOUND]

@@ -12,7 +12,6 @@ from course.replicate.taken_apart import (
     LONGER,
     SETTINGS,
     cosine,
-    descend,
     few_sentences,
     longer,
     taken_apart,
@@ -22,7 +21,7 @@ from mini_attn import datasets, svm
 STEPS, LR = 400, 3e-3  # of training
 LOOKS = (0, 10, 20, 40, 80, 160, 240, 320, 400)  # steps at which attention is looked at
 SEEN, ASKED, PRICE = 200, 10, 1.0  # sequences in the statistics; in the SVMs; price of their slack
-DISTANCES = (0.4, 0.7, 2.0, 4.0)  # in lengths of W_0, at which one linear layer is compared
+DISTANCES = (0.4, 2.0, 4.0)  # in lengths of W_0, at which one linear layer is compared
 
 
 def digits(runs, seed):
@@ -93,6 +92,15 @@ def soft_svm(a, real, selected):
     return solution.value
 
 
+def sum_of_rows(a, real, selected):
+    """The sum of all rows of each head's SVM, its direction at a price of 0: (runs, heads, d, d)."""
+    a = a * real[..., None]
+    x = a[:, None].expand(-1, selected.shape[1], *a.shape[1:])
+    best = x.gather(3, selected[..., None].expand(*selected.shape, a.shape[-1]))
+    ahead = real.sum(-1)[:, None, :, None, None] * best - x.sum(3, keepdim=True)
+    return torch.einsum("rhikd,rhike->rhde", ahead, x)
+
+
 def of_tokens(a, real, heads, generator):
     """Random W made of the head's tokens: sums of random multiples of x_t x_k^T, centred over t."""
     pairs = (real[..., :, None] & real[..., None, :])[:, None]  # (runs, 1, n, k, t)
@@ -133,6 +141,7 @@ def compared(P, P_0, X, real, seed, shrunk=1.0):
         fitted = soft_svm(a, real, own)
         layer = {
             "own": cosine(moved, fitted),
+            "rows": cosine(moved, sum_of_rows(a, real, own)),
             "other_head": cosine(moved, fitted.roll(1, 1)),
             "random_tokens": cosine(moved, soft_svm(a, real, chance)),
             "never_trained": cosine(R, soft_svm(a, real, choice(W_0 + R, a, real))),
@@ -241,7 +250,7 @@ def against_rivals(moved, W_0, K, Q, pulls, judges):
         judges: name -> (tokens of unit length, which are real), the sequences that are selected from.
 
     Returns:
-        "own_name" and "pull_name": (runs, heads) each.
+        "own_name", "pull_name", and the cosine of moved to "first": (runs, heads) each.
     """
     far, found = moved.norm(dim=(-2, -1)), {}
     moves = {"own": moved}
@@ -251,7 +260,7 @@ def against_rivals(moved, W_0, K, Q, pulls, judges):
         for who, (a, real) in judges.items():
             selected = choice(W_0 + M, a, real)
             found[f"{name}_{who}"] = cosine(M, soft_svm(a, real, selected))
-    return found
+    return found | {"to_first": cosine(moved, moves["first"])}
 
 
 def first_slopes(P, loss, layers):
@@ -266,11 +275,11 @@ def first_slopes(P, loss, layers):
 
 
 def on_ten(tokens, *, trials, seed):
-    """Movements of heads that learned ten sequences, and their two rivals.
+    """Movements of heads that learned ten sequences, and their rivals.
 
     One moves keys and queries along random slopes of the ten sequences' tokens, as the trained network reads
-    them ("flow"), one along the slope at the start ("first"). These ten judge, or ten unseen ones. By the
-    unseen also "start_flow": a flow made of what the untrained network reads.
+    them ("flow"), one along the slope at the start ("first"), one along that which a layer's W has at its
+    start while all else is trained ("late"). These ten judge, or ten unseen ones.
     """
     train, valid, P = data(tokens, trials, seed)
     X, real, y = (part[:, :ASKED] for part in train)
@@ -278,23 +287,23 @@ def on_ten(tokens, *, trials, seed):
     first = copied(P)
 
     def loss(P):
-        return cross_entropy(net.forward(P, X, real).flatten(0, 1), y.flatten(), reduction="sum")
+        each = cross_entropy(net.forward(P, X, real).flatten(0, 1), y.flatten(), reduction="none")
+        return each.view(y.shape).sum(1)
 
-    slopes = first_slopes(P, loss, 2)
+    slopes = first_slopes(P, lambda P: loss(P).sum(), 2)
     net.learn(P, X, real, y, STEPS, ASKED, lr=LR, seed=seed)
     P, found = copied(P), {}
-    all_read = zip(reads(P, X, real), reads(first, X, real), reads(P, new, new_real), strict=True)
-    for k, (a, a_first, judge) in enumerate(all_read):
+    gone = 1 - loss(P).detach() / loss(first).detach()
+    for k, (a, judge) in enumerate(zip(reads(P, X, real), reads(P, new, new_real), strict=True)):
         W_0 = centred(first, k)
         moved, size = centred(P, k) - W_0, W_0.norm(dim=(-2, -1))
         K, Q = (w - w.mean(-2, keepdim=True) for w in (first[f"{name}{k}"].double() for name in "KQ"))
-        pulls = [of_tokens(x, real, len(K[0]), torch.Generator().manual_seed(seed + k)) for x in (a, a_first)]
-        judges = {"seen": (a, real), "unseen": (judge, new_real)}
-        layer = against_rivals(moved, W_0, K, Q, {"flow": pulls[0], "first": slopes[k]}, judges)
-        unit = pulls[1] / pulls[1].norm(dim=(-2, -1), keepdim=True)
-        M = moved_by_slopes(K, Q, unit, moved.norm(dim=(-2, -1)))
-        layer["start_flow"] = cosine(M, soft_svm(judge, new_real, choice(W_0 + M, judge, new_real)))
-        layer["moved"] = moved.norm(dim=(-2, -1)) / size
+        w = net.matrix(first, k).requires_grad_()
+        (late,) = torch.autograd.grad(-loss(P | {f"W{k}": w}).sum(), w)
+        flow = of_tokens(a, real, len(K[0]), torch.Generator().manual_seed(seed + k))
+        pulls = {"flow": flow, "first": slopes[k], "late": late.double()}
+        layer = against_rivals(moved, W_0, K, Q, pulls, {"seen": (a, real), "unseen": (judge, new_real)})
+        layer["moved"], layer["gone"] = moved.norm(dim=(-2, -1)) / size, gone[:, None].expand_as(size)
         for name, value in layer.items():
             found.setdefault(name, []).append(value)
     found = {name: torch.stack(parts, 1).float() for name, parts in found.items()}
@@ -310,126 +319,134 @@ def stays(tokens, *, trials, seed):
     return {"moved": torch.stack(gone, 1).float()}
 
 
-def control(d, T, n=ASKED, distances=DISTANCES, *, trials, seed):
-    """The same in one linear layer on sentences of T words; every token asks; Adam trains K and Q alone.
-
-    The embeddings are random, of length sqrt(d), as those that a transformer's heads read. The n sentences
-    judge, or ten others. In each trial at the first steps at which W has moved by these distances, in
-    lengths of W_0: (trials, distances) each.
-    """
-    has = ("K and Q", "every token asks", "Adam")
+def ten_sentences(d, T, n, trials, seed):
+    """Words (trials, n, T) and labels that a layer learns, embeddings, and judges: those n, or new ones."""
     X, y, E = few_sentences(trials, seed % 10_000, n=n + ASKED, T=T, d=d)
     half = (n + ASKED) // 2
     fresh = torch.arange(n + ASKED) % half >= n // 2
-    X, new, y = X[:, ~fresh], X[:, fresh], y[:, ~fresh]
-    tokens = {"seen": net.embed({"embed": E}, X), "unseen": net.embed({"embed": E}, new)}
+    tokens = {"seen": net.embed({"embed": E}, X[:, ~fresh]), "unseen": net.embed({"embed": E}, X[:, fresh])}
     judges = {who: (x, torch.ones(x.shape[:3], dtype=torch.bool)) for who, x in tokens.items()}
-    P = {**net.simple(has, trials, d, 8, seed), "embed": math.sqrt(d) * E}
-    first = {name: P[name].clone() for name in ("K0", "Q0")}
-    W_0 = net.matrix(first, 0)
+    return X[:, ~fresh], y[:, ~fresh], E, judges
 
-    def margins(P):
-        return y * net.outputs(P, net.embed(P, X), has, [])
 
-    (slope,) = first_slopes(P, lambda P: softplus(-margins(P)).mean(-1).sum(), 1)
+def on_the_way(P, loss, step, steps, judges, distances, seed):
+    """Train keys and queries of one layer; its movements and their rivals, each (trials, distances).
+
+    At the first steps at which W has moved by these distances, in lengths of W_0, or nan where it has not:
+    "gone" is the share of the loss that is gone there, "peak" the mean of the largest attentions, "to_first"
+    the cosine of the movement to that of its first slope.
+
+    Args:
+        loss: of the weights, (trials,). step: takes one.
+    """
+    first = {name: P[name].detach().clone() for name in ("K0", "Q0")}
+    W_0, trials = net.matrix(first, 0), len(P["K0"])
+    (slope,) = first_slopes(P, lambda P: loss(P).sum(), 1)
     pulls = {"flow": of_tokens(*judges["seen"], 1, torch.Generator().manual_seed(seed)), "first": slope}
-    for name in first:
-        P[name].requires_grad_()
-    sizes = (trials, len(distances))
-    there, W, fit = torch.zeros(sizes).bool(), torch.zeros(*sizes, d, d).double(), torch.zeros(sizes).double()
-
-    def look(step):
+    there = torch.zeros(trials, len(distances)).bool()
+    W = net.matrix(first, 0).expand(-1, len(distances), -1, -1) + 1.0  # of those that do not arrive
+    gone, peak = torch.full((2, *there.shape), torch.nan).double()
+    begun, a = loss(P).detach(), W.shape[-1] ** 0.5 * judges["seen"][0]
+    for _ in range(steps):
         with torch.no_grad():
-            now, correct = net.matrix(P, 0)[:, 0], (margins(P) > 0).double().mean(-1)
-        gone = (now - W_0[:, 0]).norm(dim=(-2, -1)) / W_0[:, 0].norm(dim=(-2, -1))
+            now, left = net.matrix(P, 0)[:, 0], loss(P) / begun
+        far = (now - W_0[:, 0]).norm(dim=(-2, -1)) / W_0[:, 0].norm(dim=(-2, -1))
         for i, distance in enumerate(distances):
-            here = (gone >= distance) & ~there[:, i]
-            W[here, i], fit[here, i] = now[here], correct[here]
+            here = (far >= distance) & ~there[:, i]
+            W[here, i], gone[here, i] = now[here], 1 - left[here]
+            s = ((a[here] @ now[here, None].mT) @ a[here].mT).softmax(-1)
+            peak[here, i] = s.amax(-1).mean((1, 2))
             there[:, i] |= here
-
-    descend(P, X, [*first], y, has, 4 * STEPS, look)
-    assert there.all()
-    found = {"train": fit}
+        if there.all():
+            break
+        step()
+    found = {}
     for i in range(len(distances)):
         moved = W[:, None, i] - W_0
         now = against_rivals(moved, W_0, first["K0"], first["Q0"], pulls, judges)
         now["moved"] = moved.norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1))
         for name, value in now.items():
-            found[name] = [*found.get(name, []), value[:, 0]]
-    return {
-        name: (torch.stack(value, 1) if name != "train" else value).float() for name, value in found.items()
-    }
+            found[name] = [*found.get(name, []), value[:, 0].where(there[:, i], torch.nan)]
+    found = {name: torch.stack(value, 1) for name, value in found.items()} | {"gone": gone, "peak": peak}
+    return {name: value.float() for name, value in found.items()}
 
 
-def numbers(d, T, n=ASKED, distances=(0.4, 4.0), size=16.0, *, trials, seed):
-    """The layer of `control`, trained by least squares to have random numbers as its logits: no SVM.
+def adam(P, loss):
+    """A step of Adam on keys and queries."""
+    optimizer = torch.optim.Adam([P[name].requires_grad_() for name in ("K0", "Q0")], lr=LR)
 
-    The numbers are normal, of standard deviation `size`; the loss has a minimum. The first slope is its own.
+    def step():
+        optimizer.zero_grad()
+        loss(P).sum().backward()
+        optimizer.step()
+
+    return step
+
+
+def control(d, T, n=ASKED, distances=DISTANCES, *, trials, seed):
+    """The same in one linear layer on sentences of T words; every token asks; Adam trains K and Q alone.
+
+    The embeddings are random, of length sqrt(d), as those that a transformer's heads read. The n sentences
+    judge, or ten others.
     """
-    X, _, E = few_sentences(trials, seed % 10_000, n=n + ASKED, T=T, d=d)
-    half = (n + ASKED) // 2
-    fresh = torch.arange(n + ASKED) % half >= n // 2
-    tokens = {"seen": net.embed({"embed": E}, X[:, ~fresh]), "unseen": net.embed({"embed": E}, X[:, fresh])}
-    judges = {who: (x, torch.ones(x.shape[:3], dtype=torch.bool)) for who, x in tokens.items()}
-    P, generator = net.simple(("K and Q",), trials, d, 8, seed), torch.Generator().manual_seed(seed)
-    first = {name: P[name].clone() for name in ("K0", "Q0")}
-    W_0, a = net.matrix(first, 0), math.sqrt(d) * tokens["seen"][:, None]
-    goal = size * torch.randn(trials, 1, n, T, T, generator=generator, dtype=torch.float64)
+    has = ("K and Q", "every token asks", "Adam")
+    X, y, E, judges = ten_sentences(d, T, n, trials, seed)
+    P = {**net.simple(has, trials, d, 8, seed), "embed": math.sqrt(d) * E}
 
     def loss(P):
-        logits = (a @ net.matrix(P, 0)[:, :, None].mT) @ a.mT
-        return (logits - goal).square().mean((1, 2, 3, 4)).sum()
+        return softplus(-y * net.outputs(P, net.embed(P, X), has, [])).mean(-1)
 
-    pulls = {"flow": of_tokens(*judges["seen"], 1, generator), "first": first_slopes(P, loss, 1)[0]}
-    adam = torch.optim.Adam([P[name].requires_grad_() for name in first], lr=LR)
-    W, there = torch.zeros(len(distances), *W_0.shape).double(), torch.zeros(len(distances), trials).bool()
-    for _ in range(4 * STEPS):
-        now = net.matrix(P, 0).detach()
-        gone = (now - W_0).norm(dim=(-2, -1))[:, 0] / W_0.norm(dim=(-2, -1))[:, 0]
-        for i, distance in enumerate(distances):
-            here = (gone >= distance) & ~there[i]
-            W[i, here] = now[here]
-            there[i] |= here
-        if there.all():
-            break
-        adam.zero_grad()
-        loss(P).backward()
-        adam.step()
-    assert there.all()
-    found = [against_rivals(one - W_0, W_0, first["K0"], first["Q0"], pulls, judges) for one in W]
-    for one, at in zip(W, found, strict=True):
-        at["moved"] = (one - W_0).norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1))
-    return {name: torch.stack([at[name][:, 0] for at in found], 1).float() for name in found[0]}
+    return on_the_way(P, loss, adam(P, loss), 4 * STEPS, judges, distances, seed)
+
+
+def finite(d, T, sharp, n=ASKED, distances=DISTANCES, *, trials, seed):
+    """The layer of `control`, trained by least squares to average as a given finite attention does: no SVM.
+
+    That attention is the softmax of normal numbers of standard deviation `sharp`.
+    """
+    *_, judges = ten_sentences(d, T, n, trials, seed)
+    P, a = net.simple(("K and Q",), trials, d, 8, seed), math.sqrt(d) * judges["seen"][0]
+    generator = torch.Generator().manual_seed(seed)
+    goal = (sharp * torch.randn(trials, n, T, T, generator=generator, dtype=torch.float64)).softmax(-1)
+
+    def loss(P):
+        s = ((a @ net.matrix(P, 0).mT) @ a.mT).softmax(-1)
+        return ((s - goal) @ a).square().sum(-1).mean((1, 2))
+
+    return on_the_way(P, loss, adam(P, loss), 10 * STEPS, judges, distances, seed)
 
 
 def cases(name):
     """What 18.6 compares: case -> cosines by the ten learned and ten unseen, (2, runs, heads).
 
-    For "moved" the distances from the start in lengths of W_0, (runs, heads).
+    For "to_first", "gone" and "moved" (in lengths of W_0): (runs, heads). "late" is of transformers only, as the
+    linear layer's tokens stay.
     """
-    labels, random, ten = (measured(f"18.{sweep}").load() for sweep in ("control", "numbers", "ten"))
+    labels, averages, ten = (measured(f"18.{sweep}").load() for sweep in ("control", "finite", "ten"))
+    softer, averages = (averages.sel(sharp=sharp) for sharp in (2.0, 4.0))
     sizes, found = ((32, 16), (32, 8), (16, 16), (16, 8)), {}
 
     def of(cell):
-        if name == "moved":
+        if name in ("moved", "to_first", "gone"):
             return cell[name].values
         return np.stack([cell[f"{name}_{who}"].values for who in ("seen", "unseen")])
 
-    def add(what, sweep, d, T, i, distance):
-        found[f"{what}, d = {d}, T = {T}, {distance:g} lengths"] = of(sweep.sel(d=d, T=T))[..., [i]]
+    def add(what, sweep, i, *sizes):
+        for d, T in sizes if name != "late" else ():
+            at = f"{what}, d = {d}, T = {T}, {DISTANCES[i]:g} lengths"
+            found[at] = of(sweep.sel(d=d, T=T))[..., [i]]
 
-    for d, T in sizes:
-        add("linear layer", labels, d, T, 0, DISTANCES[0])
-    add("linear layer", labels, *sizes[0], 1, DISTANCES[1])
-    add("random numbers", random, *sizes[0], 0, DISTANCES[0])
+    add("labels", labels, 0, sizes[1])
+    add("averages", averages, 0, sizes[1])
     for tokens in ("digits", "sentences"):
         for layer in (0, 1):
             far = float(ten.moved.sel(tokens=tokens)[:, layer].mean())
             at = f"transformer, {tokens}, layer {layer + 1}, {far:.1f} lengths"
             found[at] = of(ten.sel(tokens=tokens))[..., layer, :]
-    for what, sweep, i in (("linear layer", labels, 3), ("random numbers", random, 1)):
-        for d, T in sizes:
-            add(what, sweep, d, T, i, DISTANCES[3])
+    add("labels", labels, 2, *sizes)
+    add("averages", averages, 2, *sizes)
+    add("averages", averages, 1, *sizes)
+    add("averages half as sharp", softer, 2, sizes[1])
     return found
 
 
@@ -455,7 +472,7 @@ MEASURED = [
     ),
     Measured(
         "18.ten",
-        "The same on ten sequences: SVMs over these and over unseen ones, and two rivals.",
+        "The same on ten sequences: SVMs over these and over unseen ones, and three rivals.",
         on_ten,
         {"tokens": ["digits", "sentences"]},
         trials=20,
@@ -481,13 +498,13 @@ MEASURED = [
         minutes=2,
     ),
     Measured(
-        "18.numbers",
-        "The same in this layer, trained by least squares to have random numbers as its logits.",
-        numbers,
-        {"d": [16, 32], "T": [8, 16]},
+        "18.finite",
+        "The same in this layer, trained by least squares to average as a given finite attention.",
+        finite,
+        {"d": [16, 32], "T": [8, 16], "sharp": [2.0, 4.0]},
         trials=20,
         batch=5,
-        minutes=2,
+        minutes=5,
     ),
     Measured(
         "18.apart",

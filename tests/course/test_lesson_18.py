@@ -10,7 +10,7 @@ from course.replicate import small_transformer as net
 from course.replicate import taken_apart
 from mini_attn import svm
 
-given_back, moved_by_pairs, excess, lower_bound = (spec.reference for spec in exercises.exercises("18"))
+given_back, moved_by_pairs, seen_from, lower_bound = (spec.reference for spec in exercises.exercises("18"))
 REAL = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], dtype=torch.bool)
 
 
@@ -58,14 +58,24 @@ def test_what_a_selection_gives_back_is_the_solvers_cosine(T, C):
     assert given_back(c) == pytest.approx(float(stored.cosine(W, solution.value)), abs=1e-4)
 
 
-def test_the_excess_of_the_cases_is_that_of_single_runs():
+def test_the_least_gap_that_is_seen_makes_the_excess_its_half_width():
     rng = np.random.default_rng(0)
-    own, rival = rng.normal(size=(2, 2, 7, 3))
+    F, N, D = np.linalg.qr(rng.normal(size=(9, 3)))[0].T + 0.0
+    for c in (0.9, 0.2, -0.4):
+        D = D + (seen_from(c, F @ D, 0.03) - N @ D) * N  # S - S', with that gap along N
+        moved = c * F + np.sqrt(1 - c**2) * N
+        assert (moved - F) @ D == pytest.approx(0.03)
+
+
+def test_the_excess_is_that_of_single_runs(lesson):
+    rng = np.random.default_rng(0)
+    own, rival = rng.normal(size=(2, 2, 20, 3))
     e = [
         np.mean([own[0, r, h] - rival[0, r, h] - own[1, r, h] + rival[1, r, h] for h in range(3)])
-        for r in range(7)
+        for r in range(20)
     ]
-    assert excess(own, rival, 2.0) == pytest.approx([np.mean(e), 2 * np.std(e, ddof=1) / 7**0.5])
+    expected = [np.mean(e), 2.093 * np.std(e, ddof=1) / 20**0.5]
+    assert lesson["excess"](own, rival) == pytest.approx(expected)
 
 
 def test_the_cases_are_whole():
@@ -75,6 +85,8 @@ def test_the_cases_are_whole():
         assert values.shape[:2] == (2, 20)
         assert np.isfinite(values).all()
         assert values.shape[1:] == moved[case].shape
+    late = stored.cases("late")
+    assert [*late] == [case for case in own if case.startswith("transformer")]
 
 
 def test_the_bound_is_tight_at_the_solution_and_below_it_elsewhere():

@@ -54,15 +54,10 @@ def given_in_matrices(c, mean=lambda row: row.mean(), part=lambda T: -np.ones(T)
     return (W * V).sum() / np.sqrt((W**2).sum() * (V**2).sum())
 
 
-def excess_by_runs(own, rival, quantile, sign=-1.0, ddof=1, heads=np.mean, root=np.sqrt):
-    """Run by run, and the spread from sums of squares."""
-    e = []
-    for r in range(own.shape[1]):
-        seen, unseen = (heads([own[w, r, h] - rival[w, r, h] for h in range(own.shape[2])]) for w in (0, 1))
-        e.append(seen + sign * unseen)
-    n, mean = len(e), sum(e) / len(e)
-    variance = sum((one - mean) ** 2 for one in e) / (n - ddof)
-    return mean, quantile * root(variance / n)
+def seen_on_a_line(c, x, half, sine=lambda c: np.sin(np.arccos(c)), own=1.0, excess=1.0):
+    """The excess is affine in y: through its values at y = 0 and y = 1, where it reaches the half width."""
+    at = [c * x + sine(c) * y - own * x for y in (0.0, 1.0)]
+    return (excess * half - at[0]) / (at[1] - at[0])
 
 
 ANSWERS = {
@@ -115,24 +110,24 @@ ANSWERS = {
         ],
     },
     "18.3": {
-        "also_right": excess_by_runs,
+        "also_right": seen_on_a_line,
         "wrong": [
-            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, sign=1.0),
-            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, sign=0.0),
-            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, ddof=0),
-            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, ddof=2),
-            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, heads=np.max),
-            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, heads=lambda x: x[0]),
-            lambda own, rival, quantile: excess_by_runs(own, rival, quantile, root=lambda x: x),
-            lambda own, rival, quantile: excess_by_runs(rival, own, quantile),
-            lambda own, rival, quantile: excess_by_runs(own[::-1], rival[::-1], quantile),
-            lambda own, rival, quantile: excess_by_runs(own, 0 * rival, quantile),
-            lambda own, rival, quantile: excess_by_runs(own, rival, quantile)[0],
-            lambda own, rival, quantile: excess_by_runs(own.swapaxes(1, 2), rival.swapaxes(1, 2), quantile),
-            lambda own, rival, quantile: excess_by_runs(
-                own.reshape(2, -1, 1), rival.reshape(2, -1, 1), quantile
-            ),
-            lambda own, rival, quantile: (0.0, excess_by_runs(own, rival, quantile)[1]),
+            lambda c, x, half: seen_on_a_line(c, x, half, own=0.0),
+            lambda c, x, half: seen_on_a_line(c, x, half, own=-1.0),
+            lambda c, x, half: seen_on_a_line(c, 0.0, half),
+            lambda c, x, half: seen_on_a_line(c, -x, half),
+            lambda c, x, half: seen_on_a_line(c, x, half, excess=0.0),
+            lambda c, x, half: seen_on_a_line(c, x, half, excess=-1.0),
+            lambda c, x, half: seen_on_a_line(c, x, half, excess=2.0),
+            lambda c, x, half: seen_on_a_line(c, x, half, sine=np.arccos),
+            lambda c, x, half: seen_on_a_line(c, x, half, sine=lambda c: np.cos(np.arccos(c) / 2)),
+            lambda c, x, half: seen_on_a_line(c, x, half, sine=lambda c: 1 - c),
+            lambda c, x, half: seen_on_a_line(c, x, half, sine=lambda c: 1 - c**2),
+            lambda c, x, half: seen_on_a_line(c, x, half, sine=lambda c: np.tan(np.arccos(c))),
+            lambda c, x, half: seen_on_a_line(abs(c), x, half),
+            lambda c, x, half: seen_on_a_line(c, x, half) - x,
+            lambda c, x, half: abs(seen_on_a_line(c, x, half)),
+            lambda c, x, half: max(half, seen_on_a_line(c, x, half)),
         ],
     },
     "18.4": {
