@@ -419,8 +419,8 @@ def finite(d, T, sharp, n=ASKED, distances=DISTANCES, *, trials, seed):
 def cases(name):
     """What 18.6 compares: case -> cosines by the ten learned and ten unseen, (2, runs, heads).
 
-    For "to_first", "gone" and "moved" (in lengths of W_0): (runs, heads). "late" is of transformers only, as the
-    linear layer's tokens stay.
+    For "to_first", "gone" and "moved" (in lengths of W_0): (runs, heads). "late" is of transformers only, as
+    the linear layer's tokens stay.
     """
     labels, averages, ten = (measured(f"18.{sweep}").load() for sweep in ("control", "finite", "ten"))
     softer, averages = (averages.sel(sharp=sharp) for sharp in (2.0, 4.0))

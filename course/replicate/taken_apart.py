@@ -108,7 +108,7 @@ def taken_apart(setting, *, trials, seed, steps=300):
     """One attention layer on 16 sentences; "+ x": with an ingredient.
 
     Of the last layer: the cosine of W with the hard-margin SVM of what it selects, at its own inputs; the
-    same for a random movement, made of its tokens; with keys and queries, both with the nuclear SVM;
+    same for a random movement, made of its tokens; with keys and queries, the cosine with the nuclear SVM;
     the share of decided choices, and the length of W.
     """
     has = ingredients(setting)
@@ -134,15 +134,11 @@ def taken_apart(setting, *, trials, seed, steps=300):
     R = torch.einsum("rikt,ritd,rike->rde", c - c.mean(-1, keepdim=True), a, asks)
     R = R * ((W - W_0).norm(dim=(-2, -1)) / R.norm(dim=(-2, -1)))[:, None, None]
     random = hard(a, asks, (asks @ (W_0 + R).mT[:, None] @ a.mT).argmax(-1))
-    nuclear, free = (
-        svm.solve(each, norm="nuc", throw=False).value if has == ("K and Q",) else torch.nan * W
-        for each in (problem, random)
-    )
+    nuclear = svm.solve(problem, norm="nuc", throw=False).value if has == ("K and Q",) else torch.nan * W
     return {
         "whole": cosine(W, fitted.value).float(),
         "whole_never_trained": cosine(W_0 + R, svm.solve(random, throw=False).value).float(),
         "nuclear": cosine(W, nuclear).float(),
-        "nuclear_never_trained": cosine(W_0 + R, free).float(),
         "decided": (s.amax(-1) > 0.99).double().mean((1, 2)).float(),
         "length": W.norm(dim=(-2, -1)).float(),
     }

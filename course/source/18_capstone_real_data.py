@@ -4,13 +4,11 @@
 # Here is a small transformer. It learns to read digits, or to tell praise from blame in film reviews.
 #
 # **The question: what in a real transformer is a support vector machine, and how would one know?**
-#
-# We ask an SVM where a head's weights have moved, and what else would give the same answer.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
-# - read a transformer of forty lines and look into its heads while it trains;
+# - look into the heads of a transformer while it trains;
 # - design controls of a claim about weights: a case that should pass, and one that should fail;
 # - find which ingredient of a transformer ends a theorem;
 # - carry out a project of your own.
@@ -127,7 +125,6 @@ with torch.no_grad():
     right = (answers(P, train).argmax(-1) == pictures.y[train]).double().mean()
     unseen = (answers(P, valid).argmax(-1) == pictures.y[valid]).double().mean()
 print(f"right in training above 97%: {bool(right > 0.97)}; on unseen digits above 92%: {bool(unseen > 0.92)}")
-assert min(right - 0.97, unseen - 0.92) > 0
 
 # %% jupyter={"source_hidden": true}
 drawn = 6
@@ -240,12 +237,11 @@ show(
 # $L$ is the loss. **Predict:** in which share of its choices does a head look most at it?
 
 # %%
-print("layer 2: the share of choices where the best token wins; where the choices agree on one token")
+print("layer 2: untrained, trained, random   best wins           agree on one")
+names = [before + what for what in ("best", "agree") for before in ("untrained_", "", "chance_")]
 for tokens in ("digits", "sentences"):
-    for what in ("best", "agree"):
-        names = "untrained_" + what, what, "chance_" + what
-        shares = [float(runs[name].sel(tokens=tokens, decay=0.0)[:, 1].mean()) for name in names]
-        print(f"{tokens:10s}{what:6s}", "untrained {:.2f}, trained {:.2f}, random {:.2f}".format(*shares))
+    shares = [runs[name].sel(tokens=tokens, decay=0.0)[:, 1].values.mean() for name in names]
+    print(f"{tokens:35s}", "{:.2f}, {:.2f}, {:.2f}    {:.2f}, {:.2f}, {:.2f}".format(*shares))
 
 # %% [markdown]
 # In layer 2, the best wins a tenth of the choices. But of a digit's positions there 0.81, on average, choose
@@ -270,8 +266,6 @@ for tokens in ("digits", "sentences"):
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.4 Does it say where the head went?
-#
-# We compare it with how training has moved $W$.
 
 
 # %%
@@ -301,12 +295,10 @@ for layer, a in enumerate(unseen):
     selected = choices(W, a)
     solution = svm.solve_soft(a.expand(4, -1, -1, -1), selected, C=1.0)
     own.append(geometry.cosine(W - matrices(start, layer), solution.value))
-    best = a[torch.arange(10)[:, None], selected]  # (heads, 10, 16, d)
-    rows = torch.einsum("hikd,ike->hde", 16 * best - a.sum(1)[:, None], a)
+    rows = torch.einsum("hikd,ike->hde", 16 * a[torch.arange(10)[:, None], selected] - a.sum(1)[:, None], a)
     plain = geometry.cosine(W - matrices(start, layer), rows)
     print(f"layer {layer + 1}: cosine of W - W_0 to the SVM, by head:", own[-1].numpy().round(1),
           f"to the sum of rows: {plain.mean():.1f}")  # fmt: skip
-    assert abs(plain.mean() - (0.38, 0.42)[layer]) < 0.05
     margins = ((a @ W[:, None].mT) @ a.mT).topk(2, -1).values.diff(dim=-1).abs()
     assert 0 < margins.min() < margins.flatten(1).amin(1).max() < 0.02
 assert 0.42 < torch.stack(own).mean() < 0.55
@@ -375,7 +367,7 @@ assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 # at random, the cosine is 0.
 #
 # With **weight decay**, here 0.3% of all weights a step, $W$ cannot grow without bound, and the theorems
-# stop. Counted from where decay alone would have brought $W_0$, the free $W$ is ahead there, too. How can a
+# stop. Counted from $W_0$ as decay alone would shrink it, the free $W$ is ahead, too. How can a
 # matrix that learned nothing agree so well with an SVM?
 
 # %% [markdown]
@@ -455,8 +447,7 @@ for n, T, d in ((1, 16, 31), (10, 4, 31), (10, 16, 31), (40, 16, 31), (10, 16, 1
 # the rest has the squared length $nT (T - 1)/T$.
 # </details>
 #
-# It is within 0.08 in these six settings at $C = 1$. These tokens and this $W$ are random: of a transformer's
-# the estimate predicts nothing. But it shows that a cosine says nothing without a rival.
+# It is within 0.08 in these six settings at $C = 1$. So a cosine says nothing without a rival.
 #
 # Training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody trained
 # have more than the free $W$, the trained 0.5, or next to nothing?
@@ -521,12 +512,10 @@ assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.forma
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 A test that can fail
 #
-# The *lead* of a movement over a rival is its cosine minus the rival's. A head that moves towards the SVM of
-# the sequences that it learns should lead by more when these judge than when unseen ones do. For head $h$ of
-# run $r$ let $c_{rh}$ be the cosine by ten learned sequences, $c'_{rh}$ by ten unseen ones, and $b_{rh}$,
-# $b'_{rh}$ the rival's. The **excess** is the mean over runs of
-#
-# $$e_r = \frac1H \sum_{h=1}^H \bigl[(c_{rh} - b_{rh}) - (c'_{rh} - b'_{rh})\bigr].$$
+# The *gap* of a movement is its cosine by ten learned sequences minus that by ten unseen ones. A head that
+# moves towards the SVM of the sequences that it learns should have a larger gap than a rival. For head $h$
+# of run $r$ let $g_{rh}$ be its gap and $b_{rh}$ the rival's. The **excess** is the mean over runs of $e_r
+# = \frac1H \sum_{h=1}^H (g_{rh} - b_{rh})$.
 #
 # A test needs a case that should **pass**: one linear layer learns the **labels** of ten sentences of $T$
 # words. Embeddings and readout are random and stay, every word asks, and Adam trains $K$ and $Q$.
@@ -534,7 +523,8 @@ assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.forma
 # And it needs cases that should **fail**. In the **first slope** $K$ and $Q$ flow equally far along the
 # negative slope of the loss at $W_0$, held constant. The closest control is the same layer with the same
 # softmax, which learns by least squares to give **averages** $\sum_t s^*_{kt} x_t$ of its tokens. Here
-# $s^*$ is finite: the softmax of normal numbers of standard deviation 4. No margin is asked for.
+# $s^*$ is finite: the softmax of normal numbers of standard deviation 4. No margin is asked for. A
+# transformer's tokens move: for it we also take the slope at $W_0$ with all else trained.
 
 # %% [markdown]
 # ### Exercise 18.3: What a zero rules out
@@ -549,11 +539,10 @@ assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.forma
 # loss that is gone.
 # </details>
 #
-# Let the judges be two fixed matrices of length one: $S$ by the learned ten, $S'$ by the unseen ten. The
-# *gap* of a movement is its cosine to $S$ minus that to $S'$. A control's movement has the cosine $c$ to that
-# of its first slope: its direction is $c F + \sqrt{1 - c^2}\, N$ with $F$ and $N$ orthogonal, of length one.
-# $F$ has the gap $x$. The interval of the excess, the control's gap minus $x$, reaches `half` to each side.
-# How large must the gap of $N$ be for the interval to lie above 0? Return the least.
+# Let the SVM's solutions by the learned and by the unseen ten be two fixed matrices. The control's movement
+# has the direction $c F + \sqrt{1 - c^2}\, N$, where $F$ is that of its first slope, of gap $x$, and $N$ is
+# orthogonal to it; both have length one. Its excess is known to `half` on each side. Return the least gap
+# of $N$ for which the interval lies above 0.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -579,22 +568,22 @@ check("18.3", seen_from)
 # [`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py).
 #
 # **Predict before you run on:** the layer learns labels, or averages. Has it an excess over its first slope
-# at 4 lengths? At 0.4?
+# at 4 lengths?
+
 
 # %%
 def excess(own, rival):
     """The mean of e_r over the twenty runs, and half the width of its 95% interval."""
-    e = ((own - rival)[0] - (own - rival)[1]).mean(-1)
+    e = ((own[0] - own[1]) - (rival[0] - rival[1])).mean(-1)
     return e.mean(), 2.093 * e.std(ddof=1) / 20**0.5
 
 
 own, flow, first, late, to_first, gone = map(cases, ("own", "flow", "first", "late", "to_first", "gone"))
-over_flow, over_first = ({case: excess(own[case], rival[case]) for case in own} for rival in (flow, first))
+over_first = {case: excess(own[case], first[case]) for case in own}
 print(f"{'':48s}cosine to    loss    excess over    seen\n{'':48s}first slope  gone    first slope    from")
-for case, (mean, half) in over_first.items():
+for case, (mean, h) in over_first.items():
     c, x = to_first[case].mean(), (first[case][0] - first[case][1]).mean()
-    seen = seen_from(c, x, half)
-    print(f"{case:48s}{c:7.2f}{gone[case].mean():11.2f}{mean:+12.2f} ± {half:.2f}{seen:8.2f}")
+    print(f"{case:48s}{c:7.2f}{gone[case].mean():11.2f}{mean:+12.2f} ± {h:.2f}{seen_from(c, x, h):8.2f}")
 later = ["{:+.2f} ± {:.2f}".format(*excess(own[case], late[case])) for case in late]
 print("transformers, over the slope on trained tokens:", "; ".join(later))
 stays = measured("18.stays").load().moved.values.mean((1, -1)).round(1)
@@ -603,6 +592,7 @@ print(f"lengths after ten times as many steps: digits {stays[0]}, sentences {sta
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(9.5, 6.8))
 rows = np.arange(len(own))[::-1]
+over_flow = {case: excess(own[case], flow[case]) for case in own}
 series = {"trained over flow": over_flow, "trained over first slope": over_first}
 for (what, values), color, marker, up in zip(series.items(), (BLUE, BLACK), "oD", (0.15, -0.15), strict=True):
     mean, half = np.array([*values.values()]).T
@@ -626,16 +616,15 @@ show(
 # **Figure 3.** The excess, means of 20 runs and 95% intervals.
 
 # %% [markdown]
-# **Far out the test works, but it has an error.** At 4 lengths labels have an excess of 0.06 to 0.20 over
-# the first slope. Averages have left it further and have 0.00 to 0.06; on their way, at 2 lengths, up to
-# 0.09. So a small excess needs no margin. At each size the interval of labels at 4 lengths lies above those
-# of averages, at equal distance and, at 2 lengths, at an equal cosine to the first slope.
+# **Far out the test works, but a small excess needs no margin.** At 4 lengths labels have 0.06 to 0.20 over
+# the first slope. Averages have left it further, and have 0.00 to 0.06: by Exercise 18.3, a gap of 0.08 of
+# the new part would show. At 2 lengths, where their cosine to it is about that of labels at 4, they have up
+# to 0.09. At each size labels are above both, interval against interval. At 0.4 lengths nothing shows.
 #
-# **Near the start it sees nothing:** at 0.4 lengths labels have 0.00.
-#
-# **The verdict.** The transformers that learn ten sequences stop at 0.4 to 0.7 lengths, also after ten
-# times as many steps. Their excess over the first slope, 0.01 to 0.03, is no larger than that of averages,
-# LATE. So the test does not show that these heads go to an SVM.
+# **The verdict.** The transformers have left their first slopes (cosines 0.28 to 0.60) and fitted all,
+# within 0.7 lengths, also in ten times as many steps. Their excess, 0.01 to 0.03, is clear in two of four
+# layers over the slope on trained tokens, too. But averages reach as much: this test does not show that
+# heads go to an SVM.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
@@ -643,10 +632,10 @@ show(
 # The *base* is one linear layer on 16 sentences with embeddings of length 1, whose last word asks. Normalised
 # gradient descent trains $W$ itself from 0 in 300 steps ($K$ and $Q$ from random ones); *longer* means 3,000,
 # with an MLP 1,000. The same sentences judge, as the trained layer reads them, by lesson 06's SVM with
-# **hard** margins. *Length* is $\lVert W\rVert_F$. The lead is over a free $W$ over the same
-# sentences; intervals are of ten draws.
+# **hard** margins. *Length* is $\lVert W\rVert_F$. The *lead* is over the cosine of a free $W$ over
+# the same sentences; intervals are of ten draws.
 #
-# **Predict first:** which of these, added to the base, turn the direction: a learned readout, $K$ and $Q$,
+# **Predict first:** which of these turn the direction: a learned readout, $K$ and $Q$,
 # learned embeddings, Adam, every token asking, a norm, an MLP, weight decay?
 
 # %%
@@ -660,18 +649,15 @@ for sweep, when in ((apart.drop_sel(setting="+ second layer"), ""), (longer, "lo
         W, free, length = (float(cell[x].median()) for x in ("whole", "whole_never_trained", "length"))
         cosines = f"{W:5.2f} ({float(cell.whole.min()):.2f}){free:8.2f}"
         print(f"{when + setting:38s}{cosines}{lead.mean():+10.2f} ± {half:.2f}{length:9.1f}")
-nuclear = float(apart.nuclear.sel(setting="+ K and Q").median())
 layers = int(np.isfinite(apart.whole.sel(setting="+ second layer")).sum())
-print(f"+ K and Q, by the nuclear norm: {nuclear:.2f}; + second layer: hard margins exist in {layers} of ten")
-assert apart.whole.sel(setting="base").min() > 0.99
-assert (0.92 < nuclear < 0.95, layers) == (True, 4)
+print(f"+ second layer: hard margins exist in {layers} of ten")
+assert (apart.whole.sel(setting="base").min() > 0.99, layers) == (True, 4)
 
 # %% [markdown]
 # - **Little turned** (0.97 or more): a learned readout, every token asking, weight decay.
-# - **The SVM of another norm:** keys and queries have 0.71, and 0.93 by lesson 11's nuclear norm, where the
-#   free $W$ has NUC.
-# - **Ahead of the free $W$, but not at the SVM:** Adam rises from 0.77 to 0.84 in the longer runs, an MLP
-#   falls from 0.81 to 0.74. We do not know where they end.
+# - **The SVM of another norm,** by lesson 11: keys and queries (0.71 by this one).
+# - **Ahead of the free $W$, not at the SVM so far:** Adam rises from 0.77 to 0.84 in the longer runs, an MLP
+#   falls from 0.81 to 0.74.
 # - **Not always:** with learned embeddings the smallest of ten cosines is 0.47; if every token asks, too, ten
 #   draws cannot tell.
 # - **Not there yet:** with a norm before the readout $W$ has a length of 1.5 after 3,000 steps.
@@ -727,17 +713,13 @@ A = np.einsum("rd,re->rde", X[i, one[i, k]] - X[i, t], X[i, k]).reshape(len(i), 
 solution = svm.solve_soft(unseen[1], torch.from_numpy(one), C=1.0)
 w = solution.value.numpy().ravel()
 value = w @ w / 2 + (np.maximum(0, 1 - A @ w) ** 2).sum() / 2
-print(f"{len(A)} rows, {int((A @ w < 1 - 1e-6).sum() > 100) * 'more than 100 '}with slack; gap below 0.1%:",
-      bool(lower_bound(A, w, 1.0) > 0.999 * value))  # fmt: skip
-assert len(A) == 2400
-assert abs(value - float(solution.objective)) < 1e-6 * value
+print("gap below 0.1%:", bool(lower_bound(A, w, 1.0) > 0.999 * value))
 assert value * (1 + 1e-9) > lower_bound(A, w, 1.0) > 0.999 * value, again.format("18.4")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.9 Your project *(optional)*
 #
-# Copy the [report template](../course/assets/report-template.md) and fill in your prediction first. Up to 20
-# points:
+# Copy the [report template](../course/assets/report-template.md). Fill in your prediction first. Points:
 #
 # | points | for |
 # |---:|:---|
@@ -790,8 +772,8 @@ progress("18")
 # - The SVM over a head's own selection agrees with the head's movement, **and so it does for a movement that
 #   nobody trained.**
 # - A test needs cases that should pass, and that should fail. At 4 lengths ours tells a layer that learns
-#   labels from the same layer fitting a finite attention; where our transformers stop it sees no such
-#   difference.
+#   labels from the same layer fitting a finite attention. The transformers' excess is no larger than the
+#   latter's.
 # - What *is* an SVM, then? In one linear layer over tokens that stand still, $W$ itself, by gradient descent.
 # - **The limits:** two data sets, one of them learned by heart, and one size of transformer.
 #

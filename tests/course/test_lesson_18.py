@@ -89,6 +89,23 @@ def test_the_cases_are_whole():
     assert [*late] == [case for case in own if case.startswith("transformer")]
 
 
+def test_labels_are_above_averages_at_each_size(lesson):
+    own, first, to_first = (stored.cases(name) for name in ("own", "first", "to_first"))
+    found = {case: lesson["excess"](own[case], first[case]) for case in own}
+    for size in ("d = 32, T = 16", "d = 32, T = 8", "d = 16, T = 16", "d = 16, T = 8"):
+        labels = f"labels, {size}, 4 lengths"
+        for far in (2, 4):
+            averages = f"averages, {size}, {far} lengths"
+            assert found[labels][0] - found[labels][1] > sum(found[averages])
+            assert to_first[averages].mean() < to_first[labels].mean() + 0.02
+    ten = {case: found[case] for case in stored.cases("late")}
+    assert all(0 < mean - half < mean < 0.04 for mean, half in ten.values())
+    assert (
+        sum(mean > half for mean, half in (lesson["excess"](own[c], stored.cases("late")[c]) for c in ten))
+        == 2
+    )
+
+
 def test_the_bound_is_tight_at_the_solution_and_below_it_elsewhere():
     generator = torch.Generator().manual_seed(3)
     X = torch.randn(2, 4, 3, generator=generator, dtype=torch.float64)
