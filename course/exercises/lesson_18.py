@@ -245,11 +245,11 @@ PAIRS = Exercise(
 
 
 # --------------------------------------------------------------------------- 18.3 what a zero rules out
-def _seen_by(lack=lambda c, x: (1 - c) * x, part=lambda c: np.sqrt(1 - c * c), half=lambda half: half):
+def _seen_by(lack=lambda c, x: (1 - c) * x, part=lambda c: np.sqrt(1 - c * c), to_one_side=lambda half: half):
     """An answer from what the first slope's part loses, the length of the new part, and the half width."""
 
-    def answer(c, x, width):
-        return float((half(width) + lack(c, x)) / part(c))
+    def answer(c, x, half):
+        return float((to_one_side(half) + lack(c, x)) / part(c))
 
     return answer
 
@@ -268,7 +268,7 @@ SEEN = Exercise(
     id="18.3",
     title="What a zero rules out",
     points=2,
-    minutes=9,
+    minutes=8,
     difficulty=2,
     reference=_seen,
     cases=_seen_cases,
@@ -304,11 +304,11 @@ SEEN = Exercise(
         "Divide by the length of the new part: y is the gap of a unit matrix.",
         _seen_by(part=np.arccos),
         "The new part's length is the sine of that angle, not the angle.",
-        _seen_by(half=lambda half: 2 * half),
+        _seen_by(to_one_side=lambda half: 2 * half),
         "`half` is half of the interval's width already: from its middle to its end.",
-        _seen_by(half=lambda half: half / 2),
+        _seen_by(to_one_side=lambda half: half / 2),
         "`half` is to one side of the middle: do not halve it again.",
-        _seen_by(half=lambda half: -half),
+        _seen_by(to_one_side=lambda half: -half),
         "The interval has to lie above 0: its middle is at least +half.",
     ),
 )
