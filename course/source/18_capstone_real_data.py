@@ -305,7 +305,8 @@ assert 0.42 < torch.stack(own).mean() < 0.55
 
 # %% [markdown]
 # About 0.5, on ten unseen digits. In layer 2 the SVM adds nothing to the sum of all its rows, which asks
-# for no margin; nor does it in ten networks (18.5). **Stop here, and list what else could give 0.5.**
+# for no margin; nor does it for ten networks on digits (18.5). **Stop here, and list what else could give
+# 0.5.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.5 Controls
