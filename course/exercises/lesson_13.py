@@ -219,51 +219,68 @@ PARTS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.3 two clocks
-def _farther(eta1, j1, eta2, j2, N):
-    return N * np.log(j2 / j1), N * np.log(eta2 * j2 / (eta1 * j1))
+# --------------------------------------------------------------------------- 13.3 how long may a step be
+def _lag_by(
+    share=lambda eta, D, c: c * eta**2 / (8 * D),
+    loss=lambda lost, N: -N * np.log(1 - lost),
+    stalls=lambda N: np.inf,
+):
+    def answer(eta, N, D, c):
+        lost = share(eta, D, c)
+        return loss(lost, N) if lost < 1 else stalls(N)
+
+    return answer
 
 
-FARTHER = Exercise(
+_lag = _lag_by()
+
+
+def _lag_cases(rng):
+    """Four steps below the longest, a tenth to nearly all of it, then one above it; N is far from 1."""
+    cases = []
+    for part in ((0.1, 0.25), (0.4, 0.5), (0.55, 0.65), (0.85, 0.93), (1.1, 1.3), (2.2, 4.0)):
+        N, D, c = rng.uniform(1.8, 4), rng.uniform(0.1, 0.3), rng.uniform(3, 9)
+        cases.append((np.sqrt(8 * D / c) * rng.uniform(*part), N, D, c))
+    return cases
+
+
+LAG = Exercise(
     id="13.3",
-    title="Predict two clocks",
+    title="How long may a step be?",
     points=4,
-    minutes=8,
+    minutes=12,
     difficulty=3,
-    reference=_farther,
-    cases=lambda rng: [
-        (eta, j, eta * rng.uniform(*part), j * rng.uniform(*more), rng.uniform(2.2, 4))
-        for eta, j, part, more in (
-            (0.1, 1000.0, (0.1, 0.3), (1.5, 2.5)),
-            (0.05, 4000.0, (2.0, 4.0), (0.2, 0.4)),
-            (0.2, 300.0, (0.4, 0.6), (3.0, 5.0)),
-        )
-    ],
+    reference=_lag,
+    cases=_lag_cases,
     misconceptions=known(
-        lambda e1, j1, e2, j2, N: _farther(e1, j1, e2, j2, N)[::-1],
-        "The two are swapped: with a smooth head the step length cancels, at a kink it does not.",
-        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1),) * 2,
-        "At a kink |G| does not shrink with eta: eta / |G| is in proportion to eta, and stays in the answer.",
-        lambda e1, j1, e2, j2, N: (N * np.log(e2 * j2 / (e1 * j1)),) * 2,
-        "With a smooth head eta / |G| = 2 / H_max, whatever eta: the step length cancels.",
-        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log(e2 / e1)),
-        "At a kink the number of steps counts as well: it is eta times j.",
-        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), 0.0),
-        "A run at a kink goes on, too: its gain (eta / |G|) (D / N) e^(-R/N) is not 0.",
-        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log(e1 * j2 / (e2 * j1))),
-        "At a kink a longer step gets farther: eta2 belongs above.",
-        lambda e1, j1, e2, j2, N: tuple(-b for b in _farther(e1, j1, e2, j2, N)),
-        "The sign: how much longer is the second W, second minus first.",
-        lambda e1, j1, e2, j2, N: tuple(b / N for b in _farther(e1, j1, e2, j2, N)),
-        "That is the gain of R / N, the lead: lengths are N times as large.",
-        lambda e1, j1, e2, j2, N: tuple(b / N**2 for b in _farther(e1, j1, e2, j2, N)),
-        "Leads are the length over N: the length is N times the logarithm.",
-        lambda e1, j1, e2, j2, N: (j2 - j1, e2 * j2 - e1 * j1),
-        "Each step gains less than the one before, by e^(-R/N): compare logarithms.",
-        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), e2 * j2 - e1 * j1),
-        "The ReLU run bounces too, across its kink: only what is left of a step goes along.",
-        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log((e2 / e1) ** 2 * j2 / j1)),
-        "At a kink |G| does not depend on eta, so that eta counts once, not twice.",
+        _lag_by(share=lambda eta, D, c: c * eta**2 / (2 * D)),
+        "The bounce goes from -eta/2 to eta/2: u is eta/2, not eta.",
+        _lag_by(share=lambda eta, D, c: c * eta**2 / (4 * D)),
+        "The loss across is H u^2 / 2, with u = eta/2: the factor 1/2 is missing.",
+        _lag_by(share=lambda eta, D, c: c * eta**2 / (16 * D)),
+        "The mean of u^2 over both ends of the bounce is eta^2/4: the factor 1/2 of H u^2 / 2 counts once.",
+        _lag_by(share=lambda eta, D, c: c * eta**2 / (24 * D)),
+        "A run only visits the ends u = -eta/2 and eta/2, not what lies between: u^2 is eta^2/4 at both.",
+        _lag_by(share=lambda eta, D, c: np.sqrt(c * eta**2 / (8 * D))),
+        "The part of the slope that is lost grows with u^2, so with the square of eta / eta_c.",
+        _lag_by(share=lambda eta, D, c: -c * eta**2 / (8 * D), stalls=lambda N: np.nan),
+        "A sign: the narrowing valley, -c e^(-R/N) u^2 / 2, rises along, and takes away from the slope.",
+        _lag_by(loss=lambda lost, N: N * np.log(1 - lost)),
+        "The sign: return how much shorter, a positive number.",
+        _lag_by(loss=lambda lost, N: -np.log(1 - lost)),
+        "That is the lag of R / N: lengths are N times as large.",
+        _lag_by(loss=lambda lost, N: -np.log(1 - lost) / N),
+        "e^(R/N) is smaller by a factor, so that R is shorter by N times its logarithm.",
+        _lag_by(loss=lambda lost, N: N * lost),
+        "The gain of a step falls with the length, by e^(-R/N): the lag is a logarithm.",
+        _lag_by(loss=lambda lost, N: 1 - lost),
+        "That is the part of the slope that is left. How much shorter is p in the end?",
+        _lag_by(loss=lambda lost, N: lost),
+        "That is the part of the slope that is lost. How much shorter is p in the end?",
+        _lag_by(stalls=lambda N: np.nan),
+        "Above eta_c the slope along points back, and its logarithm does not exist: return np.inf.",
+        _lag_by(stalls=lambda N: 0.0),
+        "Above eta_c the run stalls, and the others leave it behind without bound: return np.inf.",
     ),
 )
 
@@ -393,8 +410,8 @@ BACK = Exercise(
         _return_by(late=20.0),
         "It comes back, but after `until`: then return np.inf.",
         lambda pi, K, now, until: np.inf,
-        "Some do come back. Is it pi times 1 - K pi, and has each pull kept its sign?",
+        "Some do come back. A pull below 0 counts with its sign in K pi: it speeds up its own return.",
     ),
 )
 
-EXERCISES = [CEILING, PARTS, FARTHER, BACK]
+EXERCISES = [CEILING, PARTS, LAG, BACK]

@@ -9,7 +9,7 @@ CURVES = {
 }
 WHY = (
     "in more than half of our chosen runs some sequence has f = 0, where nothing fixes the shares; without "
-    "those W_fin + c W_dir is off by .043, .016, .010 and .019 for d = 4 to 10, as in 13.7"
+    "those W_fin + c W_dir is off by .043, .016, .010 and .019 for d = 4 to 10"
 )
 DIFFERS = {("full", d): WHY for d in (4, 6, 8, 10)} | {("direction", d): WHY for d in (4, 8, 10)}
 

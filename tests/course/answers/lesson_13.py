@@ -40,6 +40,16 @@ def parts_with(fin_s=lambda s: s, dropped_row=1.0, ratio_row=0.0):
     return answer
 
 
+def lag_by_steps(eta, N, D, c):
+    """From the slope at both ends of the bounce, to a scale of its own, and the length of the step eta_c."""
+
+    def slope(u, R=0.0):  # -dL/dR, times N
+        return D * np.exp(-R / N) - c * np.exp(-R / N) * u**2 / 2
+
+    left = (slope(eta / 2) + slope(-eta / 2)) / (2 * slope(0.0))
+    return float("inf") if left <= 0 else N * np.log(1 / left)
+
+
 def return_by_steps(pi, K, now, until, growth=1.0, floor=-1000.0):
     """Runge and Kutta's steps for pi itself, in the logarithm of the time, short where a pull is large."""
     p, u = np.array(pi, dtype=float), np.log(now)
@@ -94,20 +104,21 @@ ANSWERS = {
         ],
     },
     "13.3": {
-        "also_right": lambda e1, j1, e2, j2, N: [
-            N * (np.log(j2) - np.log(j1)),
-            N * (np.log(e2 * j2) - np.log(e1 * j1)),
-        ],
+        "also_right": lag_by_steps,
         "wrong": [
-            lambda e1, j1, e2, j2, N: (0.0, 0.0),
-            lambda e1, j1, e2, j2, N: (0.0, N * np.log(e2 / e1)),
-            lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), 0.0),
-            lambda e1, j1, e2, j2, N: (N * np.log(j1 / j2), N * np.log(e2 * j2 / (e1 * j1))),
-            lambda e1, j1, e2, j2, N: (N * np.log10(j2 / j1), N * np.log10(e2 * j2 / (e1 * j1))),
-            lambda e1, j1, e2, j2, N: (2 * N * np.log(j2 / j1), 2 * N * np.log(e2 * j2 / (e1 * j1))),
-            lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log(j2 / j1) + e2 - e1),
-            lambda e1, j1, e2, j2, N: (N * np.log(j2) / np.log(j1), N * np.log(e2 * j2) / np.log(e1 * j1)),
-            lambda e1, j1, e2, j2, N: (N * np.log(j2 - j1 + 1e4), N * np.log(e2 * j2 / (e1 * j1))),
+            lambda eta, N, D, c: 0.0,
+            lambda eta, N, D, c: np.inf,
+            lambda eta, N, D, c: np.sqrt(8 * D / c),
+            lambda eta, N, D, c: np.inf if eta > np.sqrt(8 * D / c) else 0.0,
+            lambda eta, N, D, c: lag_by_steps(2 * eta, N, D, c),
+            lambda eta, N, D, c: lag_by_steps(eta / 2, N, D, c),
+            lambda eta, N, D, c: lag_by_steps(eta, N, c, D),
+            lambda eta, N, D, c: lag_by_steps(eta, 1.0, D, c),
+            lambda eta, N, D, c: lag_by_steps(eta, N**2, D, c),
+            lambda eta, N, D, c: lag_by_steps(eta, N, D, N * c),
+            lambda eta, N, D, c: 2 * lag_by_steps(eta, N, D, c),
+            lambda eta, N, D, c: lag_by_steps(eta, N, D, c) / np.log(10),
+            lambda eta, N, D, c: -lag_by_steps(eta, N, D, c),
         ],
     },
     "13.4": {
