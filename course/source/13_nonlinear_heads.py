@@ -643,7 +643,8 @@ for d in (4, 6, 10):
         on = pi[run] != 0  # filled up with zeros
         law[run] = first_return(pi[run][on], K[run][np.ix_(on, on)], 3000, 60_000)
     said, came = np.isfinite(law), np.isfinite(back)
-    off, silent, none = np.abs(np.log(law / back)[said & came]), helps & ~said, (mix > 0) & ~helps
+    off = np.abs(np.log(law[said & came] / back[said & came]))
+    silent, none = helps & ~said, (mix > 0) & ~helps
     counts = [off < np.log(1.1), off < np.log(2), said & came, said, silent & came, silent, none & came, none]
     row = np.array([A.sum() for A in (*counts, mix == 0)])
     print(f"{d:2d}", "".join(f"{n:{w}}" for n, w in zip(row, (20, 10, 6, 6, 8, 6, 11, 6, 15), strict=True)))
