@@ -113,7 +113,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** The signed output $y f$ over all mixtures of three tokens: dark is good. Star: the best one.
+# **Figure 1.** The signed output $y f$ over all mixtures: dark is good. Star: the best one.
 # Dashed: $y f = 0$.
 
 # %% [markdown]
@@ -379,7 +379,7 @@ show(
 # steps cancels*. (At a kink, where the slope across jumps, $\|G\|$ stays what it is, and $\eta$ does not
 # cancel.)
 #
-# This took the slope on the floor. But the run is never there, and the valley narrows along the way: its
+# This took the slope on the floor. But the run is never there, and the valley narrows: its
 # curvature is $H(R) = H - c\,e^{-R/N}$ with a constant $c$.
 
 
@@ -467,17 +467,31 @@ assert abs(np.sqrt(8 * D / c) - 0.46) < 0.005
 
 
 # %%
-drawn, all_heads, loss = lesson_13.problem("gelu", 6, 200, seed=1)
+drawn, all_heads, _ = lesson_13.problem("gelu", 6, 200, seed=1)
 tokens = data.TokenData(*(A[[138]] for A in (drawn.X, drawn.z, drawn.y, drawn.v)))  # run 138
 mlp = heads.MLPHead(6, 6, 1, "gelu", 4.0, init=all_heads.V[[138]])
-at_end = lesson_13.read(tokens, mlp, loss)  # of its path, at R = 32
-print("kept             :", *(str(row.nonzero()[:, 0].numpy() + 1) for row in at_end.kept[0]))
-print("N times the rates:", *(str(row.numpy().round(2) + 0.0) for row in at_end.rates[0]))
-print("the SVM's leads  :", *(str(row.numpy().round(2) + 0.0) for row in at_end.leads[0]))
-# the shortest W with the shares of the best mixture is W_fin; with those at R = 32, W's part on its rows
-shares = mixtures.on_face(mlp, tokens, at_end.log_s.exp() * at_end.kept).clamp(min=1e-99)
-W_fin, part = (lesson_13.with_ratios(tokens, at_end.kept, log_s) for log_s in (shares.log(), at_end.log_s))
+path = newton.newton_path(models.CrossAttention(6, trials=1, head=mlp), tokens, lesson_13.RADII[:16])
+logits = torch.einsum("bntd,rbde,bne->rbnt", tokens.X, path["W"], tokens.z)
+first = logits[-1].argmax(dim=-1, keepdim=True)
+before, lags = (lesson_13.fall(tokens, W, first) for W in path["W"][-2:])  # behind the first token
+rates = (lags - before) / (path.radii[-1] - path.radii[-2])
+kept, _ = mixtures.kept_tokens(tokens.X, tokens.z, rates)
+solution = svm.solve(svm.mixture_problem(tokens.X, tokens.z, kept))
+shares = mixtures.on_face(mlp, tokens, logits[-1].softmax(dim=-1) * kept)  # the best on the kept set
+for name, of in (
+    ("kept", kept),
+    ("N times the rates", rates * solution.objective),
+    ("the SVM's leads", lesson_13.fall(tokens, solution.value, first)),
+    ("costs, none below 0", mixtures.costs(mlp, tokens, shares)),
+):
+    print(f"{name:20s}", *(str(row.double().numpy().round(2) + 0.0) for row in of[0]))
+# the shortest W with the best shares is W_fin; that with the path's own is its part on the equality rows
+logs = shares.clamp(min=1e-99).log(), logits[-1]
+W_fin, part = (lesson_13.with_ratios(tokens, kept, log_s) for log_s in logs)
 print(f"length of W_fin {W_fin.norm():.3f}; W on the equality rows is off it by {(part - W_fin).norm():.3f}")
+far = mixtures.mixture_path(mlp, tokens, shares, [32, 256, 4096])["W"][-1]
+near, end = (lesson_13.apart(W, solution.value).item() for W in (path["W"][-1], far))
+print(f"1 - cosine of W and W_dir: {near:.3f} at R = 32, {end:.0e} at R = 4,096")
 
 # %% [markdown]
 # Now 200 problems for each of $d = 4, 6, 8, 10$ and three heads: $\phi = \mathrm{gelu}(4\,\cdot)$ and
@@ -485,8 +499,10 @@ print(f"length of W_fin {W_fin.norm():.3f}; W on the equality rows is off it by 
 # with the loss $-y f$. A ReLU head is linear between its kinks, so that *all* its strictly best mixtures sit
 # at a kink, where the limit of 13.3 says nothing.
 #
-# The *error* of a run is the largest difference between the two rows above. It is *accepted* if that is below
-# $\frac12$, and $R$ gets to 16. The *edge rule*: a sequence mixes where an edge from its best token rises.
+# The *error* of a run is the largest difference between its rates times $N$ and the leads. The run
+# is *accepted*
+# if that is below $\frac12$, and $R$ gets to 16. The *edge rule*: a sequence mixes where an edge from its
+# best token rises.
 
 
 # %%
