@@ -113,8 +113,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** The signed output $y f$ over all mixtures: dark is good. Star: the best one.
-# Dashed: $y f = 0$.
+# **Figure 1.** The signed output $y f$ over all mixtures: dark is good. Star: the best one. Dashed: $y f = 0$.
 
 # %% [markdown]
 # With $y = +1$ the best attention is all on token 3. With $y = -1$ each token alone is classified *wrongly*
@@ -499,10 +498,9 @@ print(f"1 - cosine of W and W_dir: {near:.3f} at R = 32, {end:.0e} at R = 4,096"
 # with the loss $-y f$. A ReLU head is linear between its kinks, so that *all* its strictly best mixtures sit
 # at a kink, where the limit of 13.3 says nothing.
 #
-# The *error* of a run is the largest difference between its rates times $N$ and the leads. The run
-# is *accepted*
-# if that is below $\frac12$, and $R$ gets to 16. The *edge rule*: a sequence mixes where an edge from its
-# best token rises.
+# The *error* of a run is the largest difference between its rates times $N$ and the leads. The run is
+# *accepted* if that is below $\frac12$, and $R$ gets to 16. The *edge rule*: a sequence mixes where an edge
+# from its best token rises.
 
 
 # %%
