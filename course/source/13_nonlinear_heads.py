@@ -113,7 +113,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** The signed output $y f$ over all mixtures: dark is good. Star: the best one. Dashed: $y f = 0$.
+# **Figure 1.** The signed output $y f$ over all mixtures: dark is good. Star: the best. Dashed: $y f = 0$.
 
 # %% [markdown]
 # With $y = +1$ the best attention is all on token 3. With $y = -1$ each token alone is classified *wrongly*
