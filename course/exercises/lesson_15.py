@@ -117,7 +117,7 @@ _DISTANCE_RIVALS = known(
     lambda W, A, lam, rho: float(1 - lam @ A @ W / lam.sum() / np.linalg.norm(W, rho)),
     "The sum of lam is not the dual norm of S: a mean lead has to be set against the largest margin.",
     lambda W, A, lam, rho: _distance(W, A, np.ones_like(lam), rho),
-    "The weights lam are part of S: S is the sum of lam_j A_j.",
+    "The weights lam are part of S: S is the sum of lam_c A_c.",
 )
 
 DISTANCE = Exercise(
@@ -136,7 +136,7 @@ DISTANCE = Exercise(
             lambda W, A, lam, rho: _distance(W, A, lam, rho) * rho,
             "psi has the factor 1/rho, so its slope has none: nothing is left to multiply.",
             lambda W, A, lam, rho: _distance(W, A, lam, rho) - 1 + 1 / rho,
-            "psi of both is 1/rho, and these cancel. What is left is <slope at b, b> = 1.",
+            "psi of both is 1/rho, and these cancel. What is left is <slope at w, w> = 1.",
             _distance_by(seen=lambda S, rho: _power(S, (rho - 1) ** 2)),
             "W_rho is the power 1 / (rho - 1) of S; rho - 1 is the way from W to S.",
         ),
@@ -149,95 +149,7 @@ DISTANCE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 15.2 how short is short?
-def _short_by(
-    length=lambda norm, rho: norm ** (rho - 1),
-    power=lambda rho: rho - 1,
-    gains=lambda factor: factor - 1,
-    count=lambda S, eta, rho, share: S / eta,
-):
-    """An answer from how long S is, what a longer W makes of it, and how many steps lead there."""
-
-    def answer(norm, rho, share):
-        S = length(norm, rho)
-        eta = S * gains((1 + share) ** power(rho))
-        return float(eta), float(count(S, eta, rho, share))
-
-    return answer
-
-
-_short = _short_by()
-
-
-def _first_order(norm, rho, share):
-    S = norm ** (rho - 1)
-    return S * (rho - 1) * share, 1 / ((rho - 1) * share)
-
-
-def _short_cases(rng):
-    cases = [(2.0, 3.0, 1.0), (3.4, 2.0, 0.1)]
-    for low, high in ((1.05, 1.3), (1.4, 1.8), (2.5, 4.0)):
-        cases.append(tuple(float(rng.uniform(*one)) for one in ((3, 20), (low, high), (0.2, 0.6))))
-    cases.append((float(rng.uniform(0.2, 0.6)), float(rng.uniform(1.1, 1.4)), float(rng.uniform(0.02, 0.1))))
-    return cases
-
-
-SHORT = Exercise(
-    id="15.2",
-    title="How short is short?",
-    points=2,
-    minutes=9,
-    difficulty=2,
-    reference=_short,
-    cases=_short_cases,
-    misconceptions=known(
-        lambda norm, rho, share: (share * norm, 1 / share),
-        "A step is one of S, the mirror map of W: first find how long S is.",
-        _first_order,
-        "That is right for a small share only: the power rho - 1 of 1 + share is not 1 + (rho - 1) share.",
-        _short_by(length=lambda norm, rho: norm),
-        "The dual norm of S is the power rho - 1 of the norm of W.",
-        _short_by(length=lambda norm, rho: norm ** (1 / (rho - 1))),
-        "The dual norm of S is the power rho - 1 of the norm of W, not 1 / (rho - 1).",
-        _short_by(length=lambda norm, rho: norm**rho),
-        "The dual norm of S is the power rho - 1 of W's: psi has the power rho, its slope one less.",
-        _short_by(length=lambda norm, rho: norm ** (rho / (rho - 1))),
-        "The exponent rho / (rho - 1) is that of S's norm. How long is S when W is `norm` long?",
-        _short_by(power=lambda rho: 1.0),
-        "W may get 1 + share times as long; S is a power of it, so it gets another factor longer.",
-        lambda norm, rho, share: ((norm * share) ** (rho - 1), share ** (1 - rho)),
-        "That is the mirror map of what W gains. Take it of W before and after: the step is the difference.",
-        _short_by(power=lambda rho: 1 / (rho - 1)),
-        "The wrong way round: a longer W by 1 + share is a longer S by the power rho - 1 of that.",
-        _short_by(power=lambda rho: rho),
-        "S is the power rho - 1 of W, not rho.",
-        _short_by(gains=lambda factor: factor, count=lambda S, eta, rho, share: S / eta),
-        "That is how long S is after the step. The step is the difference.",
-        _short_by(length=lambda norm, rho: 1.0),
-        "A step of this length would be right for an S of length 1. Here S is as long as `norm` says.",
-        _short_by(count=lambda S, eta, rho, share: 1 / share),
-        "Steps add up in S, not in W: how many of them make S as long as it is?",
-        _short_by(count=lambda S, eta, rho, share: 1 + S / eta),
-        "The steps that lead to this length, without the next one.",
-        _short_by(count=lambda S, eta, rho, share: float(np.ceil(S / eta - 1e-9))),
-        "Do not round the number of steps.",
-        _short_by(count=lambda S, eta, rho, share: S ** (1 / (rho - 1)) / eta),
-        "Steps add up in S: divide its length by eta, not that of W.",
-        _short_by(count=lambda S, eta, rho, share: np.log(S) / np.log1p(share)),
-        "Steps of one length add up; they do not multiply.",
-        _short_by(count=lambda S, eta, rho, share: 1 / eta),
-        "How many steps of eta make S as long as it is? Not 1, its own length.",
-        lambda norm, rho, share: _short(norm, rho, share)[::-1],
-        "The order: (eta, steps).",
-        _short_by(gains=lambda factor: 1 - 1 / factor),
-        "That is the step *before*, which ends at `norm`. The step from there may be longer.",
-        lambda norm, rho, share: _short(norm, rho, share - 1) if share > 1 else (0.0, np.inf),
-        "`share` is what is added: W gets 1 + share times as long.",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 15.3 held in which norm?
+# --------------------------------------------------------------------------- 15.2 held in which norm?
 def _held_by(
     power=lambda rho: 1 / (rho - 1), than=lambda p, a, b: (p * b).sum(1) > (p * a).sum(1), by=lambda a, b: a
 ):
@@ -267,7 +179,7 @@ def _held_cases(rng):
 
 
 HELD = Exercise(
-    id="15.3",
+    id="15.2",
     title="Held in which norm?",
     points=3,
     minutes=12,
@@ -324,6 +236,132 @@ HELD = Exercise(
         "mini_attn.geometry.locally_optimal",
         "mini_attn.geometry.support_tokens",
     ),
+)
+
+
+# --------------------------------------------------------------------------- 15.3 why do they differ?
+def _optimal(chosen, scores, support, beats=np.greater, every=np.all):
+    """(trials, choice, norm): whether each selected token scores higher than its support tokens."""
+    own = np.take_along_axis(scores[:, None], chosen[..., None], axis=-1)
+    return every(beats(own, scores[:, None])[:, :, None] | ~support, axis=(-2, -1))
+
+
+def _reasons_by(
+    optimal=_optimal,
+    differ=lambda chosen: (chosen[:, 0] != chosen[:, 1]).any(-1),
+    own=lambda fine: fine[:, 0, 0] & fine[:, 1, 1],
+    both=lambda fine: fine.all((1, 2)),
+    count=lambda differ, own, both: (differ, differ & own & both, differ & own & ~both, differ & ~own),
+):
+    """An answer from what is locally optimal, what differs, and what each reason asks."""
+
+    def answer(chosen, scores, support):
+        fine = optimal(chosen, scores, support)
+        return [int(one.sum()) for one in count(differ(chosen), own(fine), both(fine))]
+
+    return answer
+
+
+_reasons = _reasons_by()
+
+
+def _reasons_draw(rng, trials, n, T, tight):
+    scores = rng.normal(size=(trials, n, T))
+    order = np.argsort(-scores, axis=-1)
+    chosen = np.stack(
+        [order[..., 0], np.take_along_axis(order, rng.integers(0, 2, (trials, n, 1)), -1)[..., 0]], 1
+    )
+    chosen = np.where(rng.random((trials, 1, 1)) < 0.5, chosen, chosen[:, ::-1])
+    support = rng.random((trials, 2, 2, n, T)) < tight
+    np.put_along_axis(support, chosen[:, :, None, :, None], False, axis=-1)
+    same = (chosen[:, 0] == chosen[:, 1]).all(-1)
+    support[same, 1] = support[same, 0]
+    return chosen, scores, support
+
+
+def _reasons_cases(rng):
+    def one(*tight):
+        """Tokens that score 1 and 2; run 0 chose the worse. tight: where the better is a support token."""
+        support = np.zeros((1, 2, 2, 1, 2), bool)
+        support[0, 0, :, 0, 1] = tight
+        support[0, 1, :, 0, 0] = True
+        return np.array([[[0], [1]]]), np.array([[[1.0, 2.0]]]), support
+
+    cases = [one(False, False), one(False, True), one(True, False)]
+    for shape in ((40, 2, 3, 0.2), (60, 3, 4, 0.15), (80, 4, 5, 0.1)):
+        while True:
+            case = _reasons_draw(rng, *shape)
+            right = _reasons(*case)
+            caught = (np.any(rival.wrong(*case) != np.array(right)) for rival in _REASONS_RIVALS)
+            if min(right) > 3 and right[0] < shape[0] - 3 and all(caught):
+                break
+        cases.append(case)
+    return cases
+
+
+_REASONS_RIVALS = known(
+    _reasons_by(count=lambda differ, own, both: (differ, differ & both, differ & ~both, differ & ~own)),
+    "Geometry asks that each choice is locally optimal in its own norm: the others are unfinished, not both.",
+    _reasons_by(count=lambda differ, own, both: (differ, differ & own, differ & own & ~both, differ & ~own)),
+    "Path asks more than each choice in its own norm: both have to be locally optimal in both norms.",
+    _reasons_by(
+        count=lambda differ, own, both: (differ, differ & own & ~both, differ & own & both, differ & ~own)
+    ),
+    "Path and geometry are exchanged: it is path where both norms could hold both choices.",
+    _reasons_by(count=lambda differ, own, both: (differ, both, own & ~both, ~own)),
+    "Reasons are asked for where the two choices differ; leave out the data sets where they agree.",
+    _reasons_by(
+        count=lambda differ, own, both: (~differ, differ & own & both, differ & own & ~both, differ & ~own)
+    ),
+    "The first number counts where they differ, not where they agree.",
+    _reasons_by(own=lambda fine: fine[:, 0, 1] & fine[:, 1, 0]),
+    "Its own norm: choice c comes from the run in norm c, so look at support[:, c, c].",
+    _reasons_by(own=lambda fine: fine[:, 0, 0] | fine[:, 1, 1]),
+    "Unfinished: a choice of *either* run that is not locally optimal in its own norm is enough.",
+    _reasons_by(own=lambda fine: fine[:, 0, 0]),
+    "Both runs may be unfinished: look at the second one's choice too.",
+    _reasons_by(own=lambda fine: fine[:, 1, 1]),
+    "Both runs may be unfinished: look at the first one's choice too.",
+    _reasons_by(both=lambda fine: fine[:, 0, 1] | fine[:, 1, 0]),
+    "Path: the first norm has to hold the second choice *and* the second norm the first.",
+    _reasons_by(both=lambda fine: fine[:, 0, 1]),
+    "Path asks both ways: the second choice in the first norm as well.",
+    _reasons_by(both=lambda fine: fine[:, 1, 0]),
+    "Path asks both ways: the first choice in the second norm as well.",
+    _reasons_by(differ=lambda chosen: (chosen[:, 0] != chosen[:, 1]).all(-1)),
+    "Choices differ if one sequence's token differs; not all have to.",
+    _reasons_by(optimal=lambda *case: _optimal(*case, every=lambda x, axis: x.all(-1).any(-1))),
+    "Locally optimal: in *every* sequence the selected token scores higher than its support tokens.",
+    _reasons_by(optimal=lambda *case: _optimal(*case, beats=np.less)),
+    "The other way round: the selected token has to score *higher* than its support tokens.",
+    _reasons_by(
+        optimal=lambda chosen, scores, support: _optimal(
+            chosen, scores, np.ones_like(support), np.greater_equal
+        )
+    ),
+    "Only support tokens count: others may score higher.",
+    _reasons_by(optimal=lambda chosen, scores, support: _optimal(chosen[:, ::-1], scores, support)),
+    "The support tokens support[:, c] belong to chosen[:, c].",
+)
+
+REASONS = Exercise(
+    id="15.3",
+    title="Why do they differ?",
+    points=2,
+    minutes=10,
+    difficulty=2,
+    reference=_reasons,
+    cases=_reasons_cases,
+    misconceptions=[
+        *_REASONS_RIVALS,
+        *known(
+            lambda chosen, scores, support: _reasons(chosen, scores, support)[1:],
+            "Four numbers: how many differ, then path, geometry and unfinished.",
+            lambda chosen, scores, support: [x / len(chosen) for x in _reasons(chosen, scores, support)],
+            "Counts of data sets, not shares.",
+        ),
+    ],
+    withheld=("mini_attn.geometry.locally_optimal",),
 )
 
 
@@ -403,4 +441,4 @@ ERROR = Exercise(
     ),
 )
 
-EXERCISES = [DISTANCE, SHORT, HELD, ERROR]
+EXERCISES = [DISTANCE, HELD, REASONS, ERROR]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course.replicate import classifier
-from course.replicate.stored import Measured
+from course.replicate.stored import Measured, measured
 from mini_attn import data, geometry, models, optim, svm, train
 
 RHOS = (1.75, 2.0, 3.0)
@@ -92,58 +92,40 @@ def longer(rho, *, trials, seed):
     }
 
 
-def farther(rho, *, trials, seed):
-    """Runs of growing steps, on a longer path: how the divergence from their own SVM falls.
+ETA = {1.1: 0.001, 2.0: 0.1, 3.0: 0.1}  # growing steps of ETA sqrt(j)
+STEPS = 3000
+
+
+def selection(rho, *, trials, seed):
+    """Which tokens a run of one exponent selects from W_0 = 0, and in which norms its choice is held.
 
     Returns:
-        divergence (trials, 2) after 4,000 and 8,000 steps, from the SVM of the tokens selected at the end;
-        moved (trials,): whether other tokens were selected after 4,000.
+        chosen (trials, 6); scores (trials, 6, 8); support (trials, 3, 6, 8), the choice's support tokens in
+        the norms 1.1, 2 and 3; finer and longer (trials,): whether the run selects the same with steps half
+        as long on the same path, or after four times as many; held (trials, 3): whether a run in each norm,
+        from the direction of this run's end with least lead 10, ends on its choice.
     """
     tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
-    how = {"schedule": train.growing, "record": {"W": lambda model: model.W}, "every": [4000, 8000]}
-    model, history = descended(tokens, rho, 8000, start(trials, 10, seed + 1), **how)
-    selected, Ws = kept(tokens, model), history["W"][1:]
-    own = solution(tokens, selected, rho)
+
+    def run(rho, steps=STEPS, finer=1, W_0=None):
+        eta = ETA[rho] / finer
+        steps = round(steps * finer ** (2 / 3))  # the path is (2/3) eta steps^(3/2)
+        return descended(tokens, rho, steps, W_0, eta=eta, schedule=train.growing)[0]
+
+    model = run(rho)
+    choice = kept(tokens, model)
+    lead = geometry.margins(model.logits(tokens), choice).amin((-2, -1))
+    logits = torch.stack([tokens.compare(tokens.z @ solution(tokens, choice, one).mT) for one in ETA], 1)
+    if logits.isnan().any() or (lead <= 0).any():
+        raise RuntimeError("a run that has not decided, or a choice without SVM")
+    ends = [kept(tokens, run(one, W_0=10 * model.W / lead[:, None, None])) for one in ETA]
     return {
-        "divergence": torch.stack([geometry.bregman(W, own, rho) for W in Ws], -1).float(),
-        "moved": (tokens.compare(tokens.z @ Ws[0].mT).argmax(-1) != selected).any(-1),
-    }
-
-
-def digest(selected: Tensor) -> np.ndarray:
-    return selected.to(torch.int8).numpy()
-
-
-def selection(begin, n, T, d, *, trials, seed):
-    """Which tokens four exponents select from one start, and which they hold from another's end.
-
-    Args:
-        begin: "zero", W_0 = 0, or "normal".
-
-    Returns:
-        selected (trials, 4, n) of rho = 1.1, 1.75, 2, 3; finer (trials, 2, n) of rho = 1.1 and 3 with steps
-        of a third; held, could (trials, 4): whether a run in l_rho, started at rho = 2's direction with least
-        lead 10, ends on the same tokens, and whether these are locally optimal in l_rho.
-    """
-    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
-    W_0 = start(trials, d, seed + 1) if begin == "normal" else None
-    exponents, how = (1.1, 1.75, 2.0, 3.0), {"schedule": train.growing}
-    runs = [descended(tokens, rho, 1500, W_0, **how)[0] for rho in exponents]
-    selected = [kept(tokens, model) for model in runs]
-    finer = [kept(tokens, descended(tokens, rho, 3000, W_0, eta=0.1 / 3, **how)[0]) for rho in (1.1, 3.0)]
-    chosen = selected[2]
-    least = geometry.margins(runs[2].logits(tokens), chosen).amin((-2, -1))
-    far = 10 * runs[2].W / least[:, None, None]
-    held, could = [], []
-    for rho in exponents:
-        held.append((kept(tokens, descended(tokens, rho, 1500, far, **how)[0]) == chosen).all(-1))
-        logits = tokens.compare(tokens.z @ solution(tokens, chosen, rho).mT)
-        could.append(geometry.locally_optimal(tokens.scores, logits, chosen, tol=1e-3))
-    return {
-        "selected": np.stack([digest(one) for one in selected], 1),
-        "finer": np.stack([digest(one) for one in finer], 1),
-        "held": torch.stack(held, -1),
-        "could": torch.stack(could, -1),
+        "chosen": choice.to(torch.int8),
+        "scores": tokens.scores.float(),
+        "support": geometry.support_tokens(logits, choice[:, None].expand(-1, 3, -1), tol=1e-3),
+        "finer": (kept(tokens, run(rho, finer=2)) == choice).all(-1),
+        "longer": (kept(tokens, run(rho, steps=4 * STEPS)) == choice).all(-1),
+        "held": torch.stack([(end == choice).all(-1) for end in ends], 1),
     }
 
 
@@ -154,20 +136,19 @@ def sizes(W: Tensor) -> Tensor:
 
 
 def shape(rho, *, trials, seed):
-    """How many entries of W are visible, in the run and in its SVM, and how many rows are tight there."""
+    """How many of 100 entries of W are visible, in the run and in its SVM.
+
+    Returns:
+        run, svm (trials,): in percent; power (trials,): the same of the mirror image in l_rho of the
+        Euclidean SVM, whose S is as flat as for rho = 2.
+    """
     tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
     model, _ = descended(tokens, rho, 3000, schedule=train.growing)
     selected = kept(tokens, model)
-    problem = svm.attention_problem(tokens.X, tokens.z, selected)
-    answer = svm.solve(problem, norm=rho)
-    leads = geometry.margins(tokens.compare(tokens.z @ answer.value.mT), selected).flatten(1)
-    return {
-        "run": (100 * sizes(model.W)).round().to(torch.int16),
-        "svm": (100 * sizes(answer.value)).round().to(torch.int16),
-        "tight": (leads < 1 + 1e-3).sum(-1).to(torch.int16),
-        "divergence": geometry.bregman(model.W, answer.value, rho).numpy().astype(np.float32),
-        "gap": answer.gap.numpy().astype(np.float32),
-    }
+    W_2 = solution(tokens, selected, 2.0)
+    image = (W_2.abs() / W_2.abs().amax((-2, -1), keepdim=True)) ** (1 / (rho - 1))
+    seen = {"run": model.W, "svm": solution(tokens, selected, rho), "power": image}
+    return {name: (100 * sizes(W)).round().to(torch.int16) for name, W in seen.items()}
 
 
 STEP = {  # step size in the middle of the grid, found in trial runs on other splits
@@ -212,6 +193,28 @@ def reviews(rho, doubling, *, trials, seed):
     return real("reviews", rho, doubling, trials, seed)
 
 
+def optimal(scores, chosen, support):
+    """Which choices of the sweep 15.selection are locally optimal, (trials, choice of, in norm)."""
+    ahead = np.take_along_axis(scores[:, None], chosen[..., None], axis=-1) > scores[:, None]
+    return (ahead[:, :, None] | ~support).all((-2, -1))
+
+
+def choose(name, rho):
+    """What validation chooses of the sweep 15.digits or 15.reviews, on each split, for one exponent.
+
+    Returns:
+        test accuracy in %, (splits,), of the step size and the epoch chosen on validation; of those chosen on
+        test; on how many splits validation's step size is at an edge of the grid; and its epoch the last.
+    """
+    cell = measured(f"15.{name}").load().sel(rho=rho).transpose("trial", "doubling", ...)
+    n = cell.examples.values[:, :1, :, None]  # (splits, 1, parts, 1)
+    validation, test = cell.validation.values / n[:, :, 1], 100 * cell.test.values / n[:, :, 2]
+    splits, sizes, epochs = test.shape
+    size, epoch = np.divmod(validation.reshape(splits, -1).argmax(axis=1), epochs)
+    edge, last = np.isin(size, (0, sizes - 1)).sum(), (epoch == epochs - 1).sum()
+    return test[np.arange(splits), size, epoch], test.max(axis=(1, 2)), int(edge), int(last)
+
+
 MEASURED = [
     Measured(
         "15.published",
@@ -234,23 +237,13 @@ MEASURED = [
         minutes=2,
     ),
     Measured(
-        "15.farther",
-        "Two more exponents on a longer path: the power of the divergence.",
-        farther,
-        {"rho": [2.5, 4.0]},
-        trials=20,
-        batch=20,
-        paired=("rho",),
-        minutes=0.5,
-    ),
-    Measured(
         "15.selection",
         "Which tokens each exponent selects, and which it can hold.",
         selection,
-        {"begin": ["zero", "normal"], "n": [6], "T": [8], "d": [10]},
-        trials=100,
-        batch=50,
-        paired=("begin",),
+        {"rho": list(ETA)},
+        trials=200,
+        batch=100,
+        paired=("rho",),
         minutes=2,
     ),
     Measured(

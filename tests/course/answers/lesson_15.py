@@ -1,5 +1,7 @@
 """Answers to lesson 15's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
+import itertools
+
 import numpy as np
 from scipy.optimize import minimize_scalar
 
@@ -21,13 +23,6 @@ def distance_by_definition(
     return psi[0] - psi[1] - signed_power(b, rho - 1) @ (a - b)
 
 
-def short_by_mirror(norm, rho, share, grown=lambda W, share: (1 + share) * W, weigh=None):
-    """From a W of one entry, whose mirror image is S: no formula but the map."""
-    mirror = (lambda w: w ** (rho - 1)) if weigh is None else weigh(rho)
-    eta = mirror(grown(norm, share)) - mirror(norm)
-    return [eta, (mirror(norm) - mirror(0.0)) / eta]
-
-
 def held_by_search(a, b, rho):
     """The shortest point on the edge p.a = 1: the first ones in the plane by search, else by KKT."""
     found = []
@@ -43,6 +38,23 @@ def held_by_search(a, b, rho):
             p = at + best.x * along
         found.append(p @ other > 1)
     return np.array(found)
+
+
+def reasons_one_by_one(chosen, scores, support):
+    """Each data set by itself: for each choice the norms that could hold it, as a set."""
+    counts = {"path": 0, "geometry": 0, "unfinished": 0}
+    for pair, score, tight in zip(chosen, scores, support, strict=True):
+        if (pair[0] == pair[1]).all():
+            continue
+        holds = [set(), set()]
+        for c, k in itertools.product(range(2), range(2)):
+            if all(score[i, pair[c][i]] > score[i, t] for i, t in zip(*np.nonzero(tight[c][k]), strict=True)):
+                holds[c].add(k)
+        if 0 not in holds[0] or 1 not in holds[1]:
+            counts["unfinished"] += 1
+        else:
+            counts["path" if holds == [{0, 1}, {0, 1}] else "geometry"] += 1
+    return [sum(counts.values()), *counts.values()]
 
 
 def error_by_covariances(difference, r, shared=lambda r: 1 - r, ddof=1):
@@ -79,28 +91,6 @@ ANSWERS = {
         ],
     },
     "15.2": {
-        "also_right": short_by_mirror,
-        "wrong": [
-            lambda norm, rho, share: (share * norm ** (rho - 1), 1 / share),
-            lambda norm, rho, share: short_by_mirror(norm, 2.0, share),
-            lambda norm, rho, share: short_by_mirror(norm, rho / (rho - 1), share),
-            lambda norm, rho, share: short_by_mirror(norm, rho, share, lambda W, share: W + share),
-            lambda norm, rho, share: short_by_mirror(1.0, rho, share),
-            lambda norm, rho, share: short_by_mirror(
-                norm, rho, share, weigh=lambda rho: lambda w: w**rho / rho
-            ),
-            lambda norm, rho, share: short_by_mirror(norm, rho, share, lambda W, share: W / (1 - share / 2)),
-            lambda norm, rho, share: [short_by_mirror(norm, rho, share)[0], norm / share],
-            lambda norm, rho, share: [short_by_mirror(norm, rho, share)[0], 1 / ((rho - 1) * share)],
-            lambda norm, rho, share: [
-                short_by_mirror(norm, rho, share)[0] ** (1 / (rho - 1)),
-                short_by_mirror(norm, rho, share)[1],
-            ],
-            lambda norm, rho, share: (share, norm),
-            lambda norm, rho, share: [one / (rho - 1) for one in short_by_mirror(norm, rho, share)],
-        ],
-    },
-    "15.3": {
         "also_right": held_by_search,
         "wrong": [
             lambda a, b, rho: held_by_search(b, a, rho),
@@ -114,6 +104,33 @@ ANSWERS = {
             lambda a, b, rho: held_by_search(-a, b, rho),
             lambda a, b, rho: (np.abs(a) ** (rho / (rho - 1)) / a * (b - a)).sum(axis=1) > 0,  # not at 0
             lambda a, b, rho: (a * np.abs(a) ** ((2 - rho) / (rho - 1)) * (b - a)).sum(axis=1) > 0,
+        ],
+    },
+    "15.3": {
+        "also_right": reasons_one_by_one,
+        "wrong": [
+            lambda chosen, scores, support: reasons_one_by_one(chosen, scores, support.swapaxes(1, 2)),
+            lambda chosen, scores, support: reasons_one_by_one(chosen, scores, ~support),
+            lambda chosen, scores, support: reasons_one_by_one(chosen, -scores, support),
+            lambda chosen, scores, support: reasons_one_by_one(chosen, scores, support[:, :, ::-1]),
+            lambda chosen, scores, support: reasons_one_by_one(
+                chosen, scores, np.repeat(support.any(axis=2, keepdims=True), 2, axis=2)
+            ),
+            lambda chosen, scores, support: reasons_one_by_one(
+                chosen[:, :, :1], scores[:, :1], support[..., :1, :]
+            ),
+            lambda chosen, scores, support: np.array(reasons_one_by_one(chosen, scores, support))[
+                [0, 2, 1, 3]
+            ],
+            lambda chosen, scores, support: np.array(reasons_one_by_one(chosen, scores, support))[
+                [0, 3, 2, 1]
+            ],
+            lambda chosen, scores, support: np.cumsum(reasons_one_by_one(chosen, scores, support)),
+            lambda chosen, scores, support: (
+                [int((chosen[:, 0] != chosen[:, 1]).sum()), *reasons_one_by_one(chosen, scores, support)[1:]]
+            ),
+            lambda chosen, scores, support: [len(chosen), *reasons_one_by_one(chosen, scores, support)[1:]],
+            lambda chosen, scores, support: [0, 0, 0, 0],
         ],
     },
     "15.4": {
