@@ -90,7 +90,7 @@ show(
     fig,
     alt="Two rows of three square heat maps. Above the trained W for rho 1.1, 2 and 3, below the SVM of "
     "the same norm. Each pair looks the same. For 1.1 a few strong cells stand on "
-    "white; for 2 all shades occur; for 3 most cells are of similar strength.",
+    "white; for 2 all shades occur; for 3 more cells are strong.",
 )
 
 # %% [markdown]
@@ -99,7 +99,7 @@ show(
 
 # %% [markdown]
 # All three select the same six tokens (we chose such data), and each $W$ points where the SVM *of its own
-# norm* does. With $\rho = 1.1$ few entries are strong, with $\rho = 3$ nearly all are.
+# norm* does. With $\rho = 1.1$ few entries are strong, with $\rho = 3$ many.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.2 A mirror step
