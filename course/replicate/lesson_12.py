@@ -160,11 +160,21 @@ def ends(kind: str, tokens, away=0.0, steps=600, **how):
     return words(descend(attend(kind, d, trials, init=away * start), tokens, steps, **how), tokens)
 
 
+def equal_others(tokens):
+    """The same tokens, but in each sequence all scores save the best are set to their mean."""
+    scores, best = tokens.scores, tokens.optimal[..., None]
+    top = scores.gather(-1, best)
+    rest = (scores.sum(dim=-1, keepdim=True) - top) / (scores.shape[-1] - 1)
+    X, v = torch.zeros_like(tokens.keys), torch.zeros_like(tokens.z[..., 0, :])
+    X[..., 0], v[..., 0] = rest.expand_as(scores).scatter(-1, best, top), 1
+    return data.TokenData(X=X, z=tokens.z, y=torch.ones_like(tokens.y), v=v, keys=tokens.keys)
+
+
 def tried(kind: str, *sweeps):
-    """How the runs of sweeps that tried all choices ended, and which had no rival, one row for all."""
-    of_kind = [one.sel(kind=kind) for one in sweeps if kind in one.kind]
-    free = [((one.wrong == 0) & (one.possible == 1)).values.ravel() for one in of_kind]
-    return np.concatenate([one.code.values.ravel() for one in of_kind]), np.concatenate(free)
+    """How the runs of sweeps that tried all choices ended, and their rivals, -1 if the best is impossible."""
+    of_kind = [one.sel(kind=kind) for one in sweeps]
+    rivals = [np.where(one.possible == 1, one.wrong, -1).ravel() for one in of_kind]
+    return np.concatenate([one.code.values.ravel() for one in of_kind]), np.concatenate(rivals)
 
 
 # the two stored runs without a rival that are not global: n, T, d, the seed of the batch, the place in it
@@ -200,10 +210,10 @@ def drawn_choice(kind: str, tokens, seed: int, heads: int):
 
 def dimensions(kind, n, T, d, *, trials, seed):
     """The run, whether the best choice is possible, and some drawn choices of each data set."""
-    number, heads = (128 // d, 32) if kind == "p" else (4, 128)  # of p few are possible, of W few win
+    number = max(4, 128 // (d if kind == "p" else d * d))  # with few dimensions few are possible
     tokens = compressed(data.random_tokens(n, T, d, trials=trials, seed=seed))
     code = words(descend(attend(kind, tokens.keys.shape[-1], trials), tokens, steps=600), tokens)
-    draws = [drawn_choice(kind, tokens, seed + draw, heads) for draw in range(number)]
+    draws = [drawn_choice(kind, tokens, seed + draw, heads=2048 // number) for draw in range(number)]
     can, support, chance = (torch.stack(each).double() for each in zip(*draws, strict=True))
     return {
         "code": code.to(torch.int8),
@@ -212,6 +222,18 @@ def dimensions(kind, n, T, d, *, trials, seed):
         "support": (support.sum(dim=-1) * can).mean(dim=0).float(),  # of impossible ones none
         "locally_optimal": chance.mean(dim=0).float(),
     }
+
+
+def by_dimension(stored):
+    """Of a stored `dimensions`, for each d: the share of best choices that are possible, the mean of support
+    tokens and the mean number of locally optimal choices, and the share of global among possible runs."""
+    rows = []
+    for d in stored.d.values:
+        here = stored.sel(d=d)
+        can, support = float(here.possible.mean()), float(here.support.sum() / here.random_possible.sum())
+        number = float(here.locally_optimal.mean()) * stored["T"].item() ** stored.n.item()
+        rows.append((int(d), can, support, number, float((here.code == GLOBAL).mean()) / can))
+    return rows
 
 
 MEASURED = [
@@ -249,20 +271,18 @@ MEASURED = [
         id="12.dimensions_p",
         what="p, eight sequences of six tokens: runs, and choices possible and locally optimal, as d grows.",
         trial=dimensions,
-        grid={"kind": ["p"], "n": [8], "T": [6], "d": [4, 6, 8, 10, 12, 16, 24, 64]},
+        grid={"kind": ["p"], "n": [8], "T": [6], "d": [4, 6, 8, 10, 12, 16, 24, 64, 256, 1024]},
         trials=2000,
         batch=500,
-        paired=("kind",),
         minutes=4,
     ),
     Measured(
         id="12.dimensions_W",
         what="W, eight sequences of six tokens: runs, and choices possible and locally optimal, as d grows.",
         trial=dimensions,
-        grid={"kind": ["W"], "n": [8], "T": [6], "d": [4, 8, 24, 64]},
+        grid={"kind": ["W"], "n": [8], "T": [6], "d": [2, 3, 4, 8, 24, 64, 256]},
         trials=2000,
         batch=500,
-        paired=("kind",),
         minutes=2,
     ),
 ]

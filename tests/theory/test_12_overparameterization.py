@@ -8,7 +8,6 @@ import torch
 
 from course import exercises
 from course.replicate import lesson_12 as runs
-from course.replicate import measured
 from mini_attn import data, svm
 from mini_attn.sweep import wilson
 
@@ -70,14 +69,14 @@ def test_even_and_odd_numbers_are_equally_likely():
 
 @pytest.mark.parametrize(
     ("kind", "n", "T", "d"),
-    [("p", 4, 5, 5), ("p", 7, 3, 6), ("W", 9, 4, 3), ("W", 9, 3, 3), ("W", 16, 2, 3)],
+    [("p", 4, 5, 5), ("p", 7, 3, 6), ("W", 9, 4, 3), ("W", 9, 3, 3), ("W", 16, 2, 3), ("W", 14, 3, 3)],
 )
 def test_random_choices_are_possible_as_often_as_predicted(kind, n, T, d):
     X, z = runs.gaussian(n, T, d, 1000, seed=91)
     hits = status(kind, X, z, torch.zeros(1000, n, dtype=torch.int64)).sum()
     low, high = wilson(hits, 1000, 0.9999)
     expected = probability(distribution(T), n, d, kind)
-    slack = 0.04 if kind == "W" and d < n and T > 2 else 0.005  # there the formula is close, not exact
+    slack = 0.005  # W with 2 < T <= d + 1: no proof, and no difference seen
     assert low - slack < expected < high + slack
     rows = n * (T - 1)
     if kind == "p":  # Cover's count refused
@@ -121,38 +120,40 @@ def test_rivals_are_escaped_by_their_number_whatever_the_dimension():
     assert many[0] < one[0] - 0.25
 
 
-def loss(u):
-    return torch.nn.functional.softplus(-u)
+@pytest.mark.parametrize(("kind", "n", "T", "d"), [("p", 4, 3, 8), ("W", 6, 5, 6)])
+def test_equal_other_scores_are_enough_for_one_sequence_only(kind, n, T, d):
+    """Several sequences: more runs are global than with their own scores, and some are local for good."""
+    one = runs.equal_others(data.random_tokens(1, T, d, trials=200, seed=43))
+    assert (runs.ends(kind, one) == runs.GLOBAL).all()
+    tokens = data.random_tokens(n, T, d, trials=200, seed=44)
+    equal = runs.equal_others(tokens)
+    assert (equal.optimal == tokens.optimal).all()
+    torch.testing.assert_close(equal.scores.sum(-1), tokens.scores.sum(-1))
+    own, at_600, at_3000 = (runs.ends(kind, *how) for how in ((tokens,), (equal,), (equal, 0.0, 3000)))
+    assert (at_600 == runs.GLOBAL).sum() > (own == runs.GLOBAL).sum() + 10
+    assert (at_3000 == runs.LOCAL).sum() > 5
 
 
-def excess_and_cost(attention, scores):
-    """Condition (iii): the sum of what the outputs cost too much, and the least cost of a lost lead."""
-    second, best = scores.sort(dim=-1).values[..., -2:].unbind(-1)
-    excess = (loss((attention * scores).sum(-1)) - loss(best)).sum(-1)
-    return excess, (loss((best + second) / 2) - loss(best)).amin(-1)
+@pytest.mark.parametrize(("kind", "n", "T", "d"), [("p", 3, 3, 600), ("W", 3, 4, 200), ("p", 2, 6, 1000)])
+def test_where_every_token_is_a_support_token_there_is_no_rival_and_every_run_is_global(kind, n, T, d):
+    tokens = runs.compressed(data.random_tokens(n, T, d, trials=100, seed=45))
+    wrong, tight = runs.wrong_winners(kind, tokens)
+    assert (tight == T**n).double().mean() > 0.8
+    assert (wrong[tight == T**n] == 0).all()
+    assert (runs.ends(kind, tokens)[tight == T**n] == runs.GLOBAL).all()
 
 
-def test_a_best_token_that_is_caught_up_costs_what_condition_iii_says():
-    generator = torch.Generator().manual_seed(4)
-    scores = torch.randn(5000, 3, 4, generator=generator, dtype=torch.float64) * 3
-    h = torch.randn(5000, 3, 4, generator=generator, dtype=torch.float64) * 4
-    best = scores.argmax(-1, keepdim=True)
-    h[:, 0].scatter_(-1, best[:, 0], h[:, 0].scatter(-1, best[:, 0], -torch.inf).amax(-1, keepdim=True))
-    excess, cost = excess_and_cost(h.softmax(-1), scores)
-    assert (excess >= cost).all()
-    h.scatter_add_(-1, best, torch.full_like(h[..., :1], 40.0))  # far ahead
-    excess, cost = excess_and_cost(h.softmax(-1), scores)
-    assert (excess < cost).double().mean() > 0.99
-
-
-@pytest.mark.parametrize(("kind", "n", "T", "d"), [("p", 3, 4, 4), ("W", 4, 3, 4), ("W", 8, 6, 8)])
-def test_condition_iii_is_never_wrong(kind, n, T, d):
-    tokens = data.random_tokens(n, T, d, trials=200, seed=41)
-    early = runs.descend(runs.attend(kind, d, 200), tokens, 80)
-    excess, cost = excess_and_cost(early, tokens.scores)
-    holds = excess < cost
-    assert holds.sum() > 40
-    assert (runs.ends(kind, tokens)[holds] == runs.GLOBAL).all()
+@pytest.mark.parametrize(("kind", "n", "T", "d", "late"), [("p", 5, 8, 64, 1024), ("p", 6, 4, 32, 512)])
+def test_p_finds_the_best_choice_far_beyond_the_count(kind, n, T, d, late):
+    won, support = [], []
+    for size in (d, late):
+        tokens = runs.compressed(data.random_tokens(n, T, size, trials=200, seed=46))
+        assert runs.possible(kind, tokens).all()
+        won.append((runs.ends(kind, tokens) == runs.GLOBAL).double().mean())
+        support.append(runs.drawn_choice(kind, tokens, seed=1, heads=1)[1].sum(-1).double().mean())
+    assert won[0] < 0.75
+    assert won[1] > 0.95
+    assert support[0] < 0.85 * n * (T - 1) < 0.95 * n * (T - 1) < support[1]
 
 
 def test_the_exceptions_to_the_first_gradient_stay():
@@ -195,9 +196,6 @@ def predicted(n, T):
 def test_the_predicted_number_is_near_up_to_the_turning_point_and_far_beyond_it_too_low(n, T, near, beyond):
     for d in near:
         assert abs(predicted(n, T)[d - 1] / locally_optimal("p", n, T, d)[0] - 1) < 0.2
-        assert (
-            T**n * probability(distribution(T), n, d, "p") / (1 + d / n) ** n < 0.75 * predicted(n, T)[d - 1]
-        )
     assert predicted(n, T)[beyond - 1] < 0.6 * locally_optimal("p", n, T, beyond)[0]
 
 
@@ -212,29 +210,6 @@ def test_locally_optimal_choices_get_more_up_to_the_turning_point_and_then_fewer
     assert abs((top if kind == "p" else top**2) - turn) <= 2
     assert (np.diff(numbers)[: numbers.argmax()] > 0).all()
     assert (np.diff(numbers)[numbers.argmax() :] < 0).all()
-
-
-def test_near_the_turning_point_two_errors_partly_cancel():
-    """The measured number of support tokens makes the prediction too high, a cap of T - 1 brings it back."""
-    from math import comb
-
-    n, T = 8, 6
-    of_p = measured("12.dimensions_p").load().sel(kind="p", n=n, T=T)
-    capped = np.array([comb(T - 1, k) for k in range(T)], dtype=float)
-    ways = wins = np.ones(1)
-    for _ in range(n):  # as many support tokens drawn from the n (T - 1) others
-        ways, wins = np.convolve(ways, capped), np.convolve(wins, capped / (1 + np.arange(T)))
-    at_random = win_all(n * (T - 1), n)
-    for d, most in ((8, 1.2), (10, 1.2), (12, 1.2), (16, 1.1), (24, 1.1)):
-        here = of_p.sel(d=d)
-        support = (here.support.sum() / here.random_possible.sum()).item()
-        assert support < d
-        counted, can = here.locally_optimal.mean().item(), here.random_possible.mean().item()
-        free, held = (
-            can * np.exp(np.interp(support, range(41), np.log(w))) for w in (at_random, wins / ways)
-        )
-        assert free > 1.2 * counted
-        assert 0.9 < held / counted < most
 
 
 @pytest.mark.parametrize(("n", "T", "dimensions"), [(8, 3, (3, 6, 24)), (4, 6, (3, 7, 32))])
