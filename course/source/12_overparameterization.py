@@ -99,8 +99,7 @@ print("n = 8, T = 6, d = 24:", *(f"{kind} {across.sel(kind=kind, n=8, T=6, d=24)
 assert (across.sel(d=24) > across.sel(d=4)).all()
 
 # %% [markdown]
-# At every $n$ and $T$ more runs are global at $d = 24$ than at $d = 4$. In the right panel most runs of $p$
-# still miss the best tokens at $d = 24$. From here on: $p$ and $W$.
+# At every $n$ and $T$ more runs are global at $d = 24$ than at $d = 4$. From here on: $p$ and $W$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.2 Possible for every choice
@@ -256,8 +255,7 @@ for kind, n, T, d in (
 #
 # Let the chosen token be the first, and the logits of its sequence $T$ independent $N(0, 1)$ numbers. Move
 # them to the nearest point $h$ (least squares) of the cone $h_1 \ge h_t$ for all $t$. Another token with
-# $h_t = h_1$ there is a **tie**. Let $j$ be the number of ties and $\nu_T$ its mean; $T - \nu_T$ is known as
-# the **statistical dimension** of the cone.
+# $h_t = h_1$ there is a **tie**. Let $j$ be the number of ties and $\nu_T$ its mean.
 
 # %% [markdown]
 # ### Exercise 12.3: How many tokens tie?
@@ -396,10 +394,7 @@ print("     n  T  d   measured    law")
 for kind, n, T, d in (("p", 5, 3, 4), ("W", 16, 2, 3), ("W", 8, 4, 3), ("W", 16, 4, 4), ("W", 3, 20, 3)):
     measured_share, expected = possible_share(kind, n, T, d), law(kind, n, T, d)
     print(f"{kind:2s} {n:3d} {T:2d} {d:2d} {measured_share:10.2f} {expected:6.2f}")
-    assert abs(measured_share - expected) < 0.06 or T == 20, again.format("12.3")
-alone = law("p", 1, 20, 3) ** 3
-print(f"last row, each sequence on its own: {alone:.2f}")
-assert abs(measured_share - alone) < 0.06 < expected - alone, again.format("12.3")
+    assert abs(measured_share - expected) < 0.06 or measured_share < expected - 0.3, again.format("12.3")
 dimensions = (1, 2, 3, 4, 5, 6)
 counted = np.array([possible_share("p", 3, 4, d) for d in dimensions])
 assert np.abs(counted - [law("p", 3, 4, d) for d in dimensions]).max() < 0.06, again.format("12.3")
@@ -426,7 +421,7 @@ show(
 
 # %% [markdown]
 # **Figure 3.** $p$, $n = 3$, $T = 4$, Gaussian tokens: measured shares (bars: 95%, 600 choices each) and the
-# law. Dotted: Cover's count for nine independent rows. One half is near $d = 3\,\nu_4 = 3.3$.
+# law. Dotted: Cover's count for nine independent rows.
 
 # %% [markdown]
 # For $p$ and Gaussian tokens the law is exact. For $W$ it is exact at $T = 2$, where it is Cover's count: the
@@ -434,8 +429,7 @@ show(
 # with the measurement; whether it is exact there is open.
 #
 # In the last row far fewer choices are possible: a Gaussian token can lie inside the hull of the others of
-# its sequence, and then no $W z_i$ selects it. As $d \ge n$, each sequence is on its own there, so the exact
-# share is the law for $p$ and one sequence, to the power $n$.
+# its sequence, and then no $W z_i$ selects it.
 #
 # Figure 3 for other $n$ and $T$:
 
@@ -628,9 +622,9 @@ print("n = 8, T = 6  best choice possible  support tokens of 40  locally optimal
 for kind in ("p", "W"):
     for d, can, support, number, won in runs.by_dimension(found[f"dimensions_{kind}"]):
         print(f"{kind}, d = {d:4d} {can:22.3f} {support:21.1f} {number:16.0f} {won:24.2f}")
+        assert (won > 0.99) == (support > 37)
         if kind == "p" and d <= 12:
             assert 0.75 < predicted[d - 1] / number < 1.25, again.format("12.4")
-            assert abs(can - law("p", 8, 6, d)) < 0.05, again.format("12.3")
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.2))
@@ -640,10 +634,15 @@ for kind, (name, color, marker) in list(KINDS.items())[:2]:
     D = np.arange(1, 41) if kind == "p" else np.arange(2, 7) ** 2
     left.plot(D if kind == "p" else np.sqrt(D), predicted[D - 1], "-", color=color, linewidth=0.8)
     left.plot(table[:, 0], table[:, 3], marker, color=color, label=f"{name}, counted")
-    for of, line, size in ((stored, "-", "8, 6"), (found["wide"].sel(kind=[kind]), "--", "3, 4")):
+    for of, line, size, fill in (
+        (stored, "-", "8, 6", color),
+        (found["wide"].sel(kind=[kind]), "--", "3, 4", "white"),
+    ):
         can = of.possible.sum("trial").squeeze()
         hits = ((of.code == runs.GLOBAL) & (of.possible == 1)).sum("trial").squeeze()
-        right.plot(of.d, hits / can, f"{marker}{line}", color=color, label=f"{name}, $n, T = {size}$")
+        right.plot(
+            of.d, hits / can, f"{marker}{line}", color=color, mfc=fill, label=f"{name}, $n, T = {size}$"
+        )
         right.vlines(of.d, *wilson(hits, can), color=color, linewidth=2)
 left.plot([], [], "-", color=BLACK, linewidth=0.8, label="predicted")
 left.set(yscale="log", ylabel="locally optimal choices", ylim=(0.7, 4000))
@@ -652,12 +651,13 @@ for ax in (left, right):
     ax.set(xscale="log", xlabel="dimension $d$")
     ax.set_xticks([2, 4, 10, 40, 200, 1000], ["2", "4", "10", "40", "200", "1000"])
     ax.minorticks_off()
-    ax.legend(fontsize=8)
+    ax.legend(fontsize=8, handlelength=3)
 show(
     fig,
     alt="Left: the number of locally optimal choices against d for p and W. It rises to a peak of almost two "
     "thousand, near d = 10 for p and d = 3 for W, and falls to one. Right: the share of global runs among "
-    "those that could be. It first falls, then rises to one, for W at much smaller d than for p.",
+    "those that could be. At eight sequences of six tokens it is lowest where the number is large, and rises "
+    "to one, for W at much smaller d than for p; at three of four tokens it rises all the way.",
 )
 
 # %% [markdown]
@@ -675,8 +675,8 @@ show(
 # *Why.* In any other choice some sequence's best token is a support token, and it scores higher. $\square$
 #
 # Orthogonal tokens of one length have this property for $p$, by symmetry, and random tokens come near to
-# orthogonal as $d$ grows. But slowly: at $d = 64$, where every choice is possible for $p$ (40 rows), 24 of 40
-# others are support tokens and over half of the runs are local.
+# orthogonal as $d$ grows. But slowly: at $d = 64$ every choice is possible for $p$, which has 40 rows, and
+# yet over half of the runs miss the best one.
 #
 # So a landscape without stationary points is not yet benign: it can have rivals, which a run approaches in
 # direction while its weights grow.
@@ -691,8 +691,8 @@ show(
 # | favoured by the first gradient | part of a condition | not enough in these runs |
 # | equal scores of all others | enough for one sequence | not for several |
 # | no rival, best choice possible | global | all but 2 of 9,538 |
-# | most locally optimal choices, $p$, $n = 8$, $T = 6$ | $D = 10$ | $d = 10$ and 12 of those tried |
-# | every token a support token | no rival | proved |
+# | largest number of locally optimal choices, $p$, $n = 8$, $T = 6$ | $D = 10$ | $d = 10$ and 12 of those
+# tried |
 
 # %% [markdown]
 # ## Questions
@@ -715,8 +715,8 @@ progress("12")
 #   $d \ge T - 1$, for almost all tokens. For tokens of **one length** $d \ge n$ is enough as well.
 # - To make half of the **random** choices possible for $p$ and Gaussian tokens: about $n\,\nu_T$.
 # - To **find** the best choice: many more. At $n = 8$, $T = 6$ every choice is possible from $d = 40$ on for
-#   $p$ and from $d = 7$ on for $W$, but 99% of the runs were global only at $d = 1024$ and $d = 64$. There
-#   almost every token is a support token, which leaves few rivals.
+#   $p$ and $d = 7$ for $W$, but of those tried only $d = 1024$ and $d = 64$ made 99% of the runs global.
+#   There almost all tokens are support tokens, and rivals are few.
 
 # %% [markdown]
 # ## Further reading
