@@ -274,7 +274,7 @@ MEASURED = [
         grid={"kind": ["p"], "n": [8], "T": [6], "d": [4, 6, 8, 10, 12, 16, 24, 64, 256, 1024]},
         trials=2000,
         batch=500,
-        minutes=4,
+        minutes=3.5,
     ),
     Measured(
         id="12.dimensions_W",
@@ -283,6 +283,6 @@ MEASURED = [
         grid={"kind": ["W"], "n": [8], "T": [6], "d": [2, 3, 4, 8, 24, 64, 256]},
         trials=2000,
         batch=500,
-        minutes=2,
+        minutes=2.5,
     ),
 ]

@@ -13,7 +13,7 @@
 # - say for which $n, T, d$ every choice of tokens is possible, and prove it;
 # - predict how often a random choice is possible, for $p$ and Gaussian tokens;
 # - say which of three conditions make a run end at the best tokens;
-# - predict at which $d$ the number of locally optimal choices is largest, and why it falls to one.
+# - predict at which $d$ the number of locally optimal choices is largest, and say why it falls to one.
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, locally optimal choices) and the
 # matrix $W$ of [lesson 10](10_cross_self_attention.ipynb). About 75 minutes.
@@ -231,8 +231,9 @@ for kind, n, T, d in (
     assert (one_long == 1) == (by_count or (kind == "W" and n <= d))
     assert kind == "p" or (enough(n, T) <= d) == by_count, again.format("12.1")
 
-# %% [markdown] For Gaussian tokens the count is sharp: in fewer dimensions some choice is impossible on an
-# open set of data.
+# %% [markdown]
+# For Gaussian tokens the count is sharp: in fewer dimensions some choice is impossible on an open set of
+# data.
 #
 # <details><summary>Why it is sharp</summary>
 #
@@ -675,8 +676,8 @@ show(
 # *Why.* In any other choice some sequence's best token is a support token, and it scores higher. $\square$
 #
 # Orthogonal tokens of one length have this property for $p$, by symmetry, and random tokens come near to
-# orthogonal as $d$ grows. But slowly: at $d = 64$ every choice is possible for $p$, which has 40 rows, and
-# yet over half of the runs miss the best one.
+# orthogonal as $d$ grows. But slowly (right panel): at $d = 64$ every choice is possible for $p$, which has
+# 40 rows, and yet over half of the runs miss the best one.
 #
 # So a landscape without stationary points is not yet benign: it can have rivals, which a run approaches in
 # direction while its weights grow.
@@ -691,8 +692,7 @@ show(
 # | favoured by the first gradient | part of a condition | not enough in these runs |
 # | equal scores of all others | enough for one sequence | not for several |
 # | no rival, best choice possible | global | all but 2 of 9,538 |
-# | largest number of locally optimal choices, $p$, $n = 8$, $T = 6$ | $D = 10$ | $d = 10$ and 12 of those
-# tried |
+# | locally optimal choices of $p$, $n = 8$, $T = 6$: most at | $D = 10$ | $d = 10$ and 12 of those tried |
 
 # %% [markdown]
 # ## Questions
@@ -715,8 +715,8 @@ progress("12")
 #   $d \ge T - 1$, for almost all tokens. For tokens of **one length** $d \ge n$ is enough as well.
 # - To make half of the **random** choices possible for $p$ and Gaussian tokens: about $n\,\nu_T$.
 # - To **find** the best choice: many more. At $n = 8$, $T = 6$ every choice is possible from $d = 40$ on for
-#   $p$ and $d = 7$ for $W$, but of those tried only $d = 1024$ and $d = 64$ made 99% of the runs global.
-#   There almost all tokens are support tokens, and rivals are few.
+#   $p$ and $d = 7$ for $W$. Of the dimensions tried, 99% of the runs were global only from $d = 1024$ and
+#   $d = 64$ on. There almost all tokens are support tokens, and rivals are few.
 
 # %% [markdown]
 # ## Further reading

@@ -89,3 +89,13 @@ def test_wrong_winners_are_counted_by_hand_in_a_plain_case():
         wrong, tight = runs.wrong_winners(kind, tokens)
         assert (wrong.item(), tight.item()) == (0, 16)
     assert isinstance(runs.attend("KQ", 3, 2), models.FactoredAttention)
+
+
+def test_equal_others_keep_their_mean_and_the_best_token():
+    tokens = data.random_tokens(3, 4, 5, trials=6, seed=8)
+    equal = runs.equal_others(tokens)
+    torch.testing.assert_close(equal.scores.sum(-1), tokens.scores.sum(-1))
+    torch.testing.assert_close(equal.scores.amax(-1), tokens.scores.amax(-1))
+    assert equal.keys is tokens.keys
+    assert (equal.optimal == tokens.optimal).all()
+    assert equal.scores.sort(-1).values[..., :-1].std(-1).max() < 1e-12
