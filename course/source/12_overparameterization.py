@@ -12,7 +12,7 @@
 #
 # - say for which $n, T, d$ every choice of tokens is possible, and prove it;
 # - predict how often a random choice is possible, for $p$ and Gaussian tokens;
-# - say which of three conditions make a run end at the best tokens;
+# - say which of three conditions makes a run end at the best tokens;
 # - predict at which $d$ the number of locally optimal choices is largest, and say why it falls to one.
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, locally optimal choices) and the
@@ -371,7 +371,7 @@ show(
 # Gaussian matrix, which has no preferred direction. Half of the choices are possible near $d = n\,\nu_T$.
 #
 # For $W$ the condition fails: sequence $i$ feels $W$ through $W z_i$ alone. The law with $D = d^2$ is then
-# a guess, which we test.
+# a guess.
 #
 # **Predict**: for $W$, $n = 3$, $T = 20$, $d = 3$ the law says that six in ten choices are possible. Are
 # there more, or fewer?
@@ -505,8 +505,6 @@ for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.5 What makes a run global
 #
-# Three conditions, checked run by run.
-#
 # (i) *First gradient*: every best token is ahead at $-\nabla L(0)$. In Tarzanagh et al. (2023) this is part
 # of a condition for global convergence.
 #
@@ -623,7 +621,7 @@ print("n = 8, T = 6  best choice possible  support tokens of 40  locally optimal
 for kind in ("p", "W"):
     for d, can, support, number, won in runs.by_dimension(found[f"dimensions_{kind}"]):
         print(f"{kind}, d = {d:4d} {can:22.3f} {support:21.1f} {number:16.0f} {won:24.2f}")
-        assert (won > 0.99) == (support > 37)
+        assert (won > 0.98) == (support > 37)
         if kind == "p" and d <= 12:
             assert 0.75 < predicted[d - 1] / number < 1.25, again.format("12.4")
 
@@ -677,7 +675,7 @@ show(
 #
 # Orthogonal tokens of one length have this property for $p$, by symmetry, and random tokens come near to
 # orthogonal as $d$ grows. But slowly (right panel): at $d = 64$ every choice is possible for $p$, which has
-# 40 rows, and yet over half of the runs miss the best one.
+# 40 rows, and yet over half of the runs miss the best.
 #
 # So a landscape without stationary points is not yet benign: it can have rivals, which a run approaches in
 # direction while its weights grow.
@@ -715,7 +713,7 @@ progress("12")
 #   $d \ge T - 1$, for almost all tokens. For tokens of **one length** $d \ge n$ is enough as well.
 # - To make half of the **random** choices possible for $p$ and Gaussian tokens: about $n\,\nu_T$.
 # - To **find** the best choice: many more. At $n = 8$, $T = 6$ every choice is possible from $d = 40$ on for
-#   $p$ and $d = 7$ for $W$. Of the dimensions tried, 99% of the runs were global only from $d = 1024$ and
+#   $p$ and $d = 7$ for $W$. Of the dimensions tried, 98% of the runs were global only from $d = 1024$ and
 #   $d = 64$ on. There almost all tokens are support tokens, and rivals are few.
 
 # %% [markdown]
