@@ -329,116 +329,124 @@ MOVE = Exercise(
 # 02.4
 
 
-def _spectral_radius(M):
-    return np.abs(np.linalg.eigvals(M)).max()
+def _between(v, w):
+    return _angle(v @ w / np.linalg.norm(v) / np.linalg.norm(w))
 
 
-def _sweep_matrix(A):
-    G = A @ A.T
-    return np.linalg.solve(np.tril(G), np.tril(G) - G)
+def _least_angle(w, A):
+    return _between(w, _solve(A)[1] @ A)
 
 
-def _sweep_factor(A):
-    return _spectral_radius(_sweep_matrix(A))
+def _swept(A, sweeps=20):
+    """The direction of coordinate ascent on the dual after a few sweeps."""
+    lam, w = np.zeros(len(A)), np.zeros(A.shape[1])
+    for _ in range(sweeps):
+        for i, a in enumerate(A):
+            new = max(0.0, lam[i] + (1 - a @ w) / (a @ a))
+            w, lam[i] = w + (new - lam[i]) * a, new
+    return w
 
 
-def _jacobi(A):
-    G = A @ A.T
-    return _spectral_radius(np.eye(len(A)) - G / np.diagonal(G)[:, None])
+def _gradient(w, A):
+    """The normalised weights of the logistic loss's gradient."""
+    factors = np.exp(-np.logaddexp(0, A @ w) + np.logaddexp(0, A @ w).min())
+    return factors / factors.sum()
 
 
-def _projections(A):
-    product = np.eye(A.shape[1])
-    for a in A:
-        product = (np.eye(A.shape[1]) - np.outer(a, a) / (a @ a)) @ product
-    return product
+def _near_line(w, A):
+    """The direction of the SVM of the d points that are nearest to the given w's line."""
+    return _solve(A[np.argsort(A @ w)[: A.shape[1]]])[1] @ A[np.argsort(A @ w)[: A.shape[1]]]
 
 
-def _cosines(A):
-    unit = A / np.linalg.norm(A, axis=1, keepdims=True)
-    return np.abs(unit @ unit.T) - np.eye(len(A))
+def _dense(A):
+    """The direction with all a_i.w as near to one as they can be."""
+    return np.linalg.lstsq(A, np.ones(len(A)), rcond=None)[0]
 
 
-def _steepest(A):
-    sizes = np.linalg.eigvalsh(A @ A.T)
-    return (sizes[-1] - sizes[0]) / (sizes[-1] + sizes[0])
+def _made_of(w, A):
+    """Weights that make w as well as weights can; equal ones where they are all zero."""
+    lam, _ = nnls(A.T, w)
+    return lam if lam.any() else np.ones(len(A))
 
 
-def _rightmost(A):
-    return np.abs(np.sort(np.linalg.eigvals(_sweep_matrix(A)))[-1])  # sorted by their real parts
+def _long_way(w, lam, A):
+    """What one proves for any w: part 3 only for a direction that separates."""
+    direct, between, last = _routes(w, lam, A)
+    return min(direct if _margin(w, A) >= 0 else 180.0, between + last)
 
 
-def _second(A):
-    return np.abs(np.linalg.eigvals(_sweep_matrix(A)))[1]
-
-
-def _sweep_cases(rng):
-    """In the fourth the largest eigenvalue is not the second that numpy returns; in the last the largest are
-    a complex pair, whose real part is far smaller: smaller than that of others."""
+def _six_cases(rng):
+    """In three and in six dimensions; a good direction, a poor one, one that does not separate, one that points
+    away. The best weights are on several points, and the usual mistakes are off by more than a degree."""
+    kinds = [(6, 3, 15, 40), (20, 6, 3, 8), (16, 6, 15, 40), (30, 6, 40, 80), (12, 6, 100, 150)]
     cases = []
-    while len(cases) < 4:
-        k, d = ((2, 2), (3, 4), (4, 4), (5, 7))[len(cases)]
-        A = rng.normal(size=(k, d)) + 0.7 * rng.normal(size=d)
-        A *= rng.uniform(0.5, 2.0, size=(k, 1))
-        if 0.05 < _sweep_factor(A) < 0.95 and (k < 5 or _second(A) < 0.95 * _sweep_factor(A)):
-            cases.append((A,))
-    basis, _ = np.linalg.qr(rng.normal(size=(6, 6)))
-    while True:
-        even = np.linalg.cholesky(0.85 * np.eye(5) + 0.15) + rng.uniform(-0.03, 0.03, size=(5, 5))
-        A = rng.uniform(0.7, 1.5, size=(5, 1)) * (even @ basis[:5])
-        if _rightmost(A) < 0.9 * _sweep_factor(A):
-            return [*cases, (A,)]
+    while len(cases) < len(kinds):
+        n, d, low, high = kinds[len(cases)]
+        A = _signed(rng, n, d)
+        w_hat, q_hat = _solve(A)
+        if (q_hat > 1e-3).sum() < (2 if d == 3 else 4):
+            continue
+        ahead = w_hat / np.linalg.norm(w_hat)
+        aside = rng.normal(size=d)
+        aside -= aside @ ahead * ahead
+        turn = np.radians(rng.uniform(low, high))
+        w = np.cos(turn) * ahead + np.sin(turn) * aside / np.linalg.norm(aside)
+        w *= rng.uniform(0.5, 3) * np.linalg.norm(w_hat)
+        shortest = min(A, key=_norm)
+        rivals = [_between(w, v) for v in (_swept(A), _near_line(w, A), _dense(A), shortest, A.mean(axis=0))]
+        if (_margin(w, A) > 0) == (high <= 40) and min(abs(np.array(rivals) - np.degrees(turn))) > 0.5:
+            cases.append((w, A))
+    return cases
 
 
-def _power(A):
-    """The ratio of two sweeps far out: it has no limit where the largest eigenvalues are a complex pair."""
-    M, error = _sweep_matrix(A), np.ones(len(A))
-    for _ in range(200):
-        error = M @ error / np.linalg.norm(error)
-    return np.linalg.norm(error)
-
-
-FACTOR = Exercise(
+LEAST = Exercise(
     id="02.4",
-    title="The factor of a sweep",
-    points=3,
-    minutes=12,
-    difficulty=3,
-    reference=_sweep_factor,
-    cases=_sweep_cases,
+    title="A direction and no weights",
+    points=2,
+    minutes=10,
+    difficulty=2,
+    reference=_least_angle,
+    withheld=SOLVERS,
+    cases=_six_cases,
+    compare=Compare(rtol=1e-4, atol=1e-3),
     misconceptions=known(
-        _jacobi,
-        "You updated all multipliers from the same old ones. In a sweep each uses the newest: solve "
-        "lower @ lam' = 1 - upper @ lam.",
-        lambda A: np.abs(np.linalg.eigvals(_sweep_matrix(A)).real).max(),
-        "You left out the imaginary part. Where the largest eigenvalues are a complex pair, the error turns "
-        "while it shrinks, by |eigenvalue| a sweep.",
-        _rightmost,
-        "You took the eigenvalue with the largest real part: so numpy sorts complex numbers. Take absolute "
-        "values first, then the largest.",
-        _power,
-        "Where the largest eigenvalues are a complex pair, the ratio of two sweeps swings for ever. Take the "
-        "absolute value of the eigenvalues.",
-        lambda A: np.linalg.norm(_sweep_matrix(A), 2),
-        "That is how much one sweep can do at worst, the largest singular value. In the long run the largest "
-        "eigenvalue (in absolute value) decides.",
-        lambda A: _spectral_radius(_projections(A)),
-        "Across the span of the rows a sweep leaves w as it is, hence your 1. But the error of w lies within "
-        "the span: work with the k multipliers.",
-        lambda A: _cosines(A).max() ** 2,
-        "You took the pair with the smallest angle. With more than two points all of them interfere.",
-        lambda A: _sweep_factor(A) ** 2,
-        "You squared it: the gap opens in proportion to the distance, not to its square.",
-        lambda A: np.sqrt(_sweep_factor(A)),
-        "Your factor is that of half a sweep.",
-        _steepest,
-        "That is steepest descent on the dual. A sweep takes one coordinate at a time.",
-        lambda A: _spectral_radius(_sweep_matrix(A) - np.eye(len(A))),
-        "That matrix gives the change in a sweep; the error itself is multiplied by one plus it.",
-        lambda A: np.abs(np.linalg.eigvals(_sweep_matrix(A))).min(),
-        "In the long run the *largest* eigenvalue is left over.",
-        lambda A: _sweep_factor(A.T),
-        "G = A @ A.T has the products of the rows, k by k; you took those of the columns.",
+        lambda w, A: _angle(_margin(w, A) / _norm(_solve(A)[1] @ A)),
+        "You have the best weights, and used part 3 for w. They bring a second direction, whose own gap is zero: "
+        "go by way of it.",
+        lambda w, A: _long_way(w, np.ones(len(A)), A),
+        "You gave all points the same weight. Any weights prove something, the best prove the truth: section 2.6 "
+        "finds those.",
+        lambda w, A: _long_way(w, _gradient(w, A), A),
+        "You took the gradient's weights at w. They hang on the length of w, and nobody said that it has been "
+        "trained: section 2.6 finds the best weights.",
+        lambda w, A: _long_way(w, _made_of(w, A), A),
+        "You looked for weights that make w. Then a_bar is close to w, but B is not the least: the best weights do "
+        "not depend on w.",
+        lambda w, A: _angle(_margin(w, A) / _norm(_solve(A)[1] @ A)) + _least_angle(w, A),
+        "Your second leg has the margin of w in it. It starts at a_bar: with the best weights it is zero.",
+        lambda w, A: np.radians(_least_angle(w, A)),
+        "Your angle is in radians: np.degrees.",
+        lambda w, A: min(_least_angle(w, A), 180 - _least_angle(w, A)),
+        "You took the angle between two lines. A direction that points away from w_hat is off by more than 90.",
+        lambda w, A: min(_least_angle(w, A), 90.0),
+        "You stopped at 90 degrees. A direction that points away from w_hat is off by more.",
+        lambda w, A: np.cos(np.radians(_least_angle(w, A))),
+        "That is the cosine of the angle.",
+        lambda w, A: _between(w, min(A, key=_norm)),
+        "You gave all the weight to the shortest point. The nearest point of the hull need not be a corner.",
+        lambda w, A: _between(w, A.mean(axis=0)),
+        "That is the angle to a_bar for equal weights, which is not w_hat: no proof may leave out the second leg, "
+        "unless it is zero.",
+        lambda w, A: _between(w, _near_line(w, A)),
+        "You gave weight only to points near the given w's line. Near w_hat's there may be others: let all of them "
+        "take part.",
+        lambda w, A: _between(w, _dense(A)),
+        "You made all a_i.w as near to 1 as they can be (np.linalg.lstsq). In the SVM they may be larger, and "
+        "weights may not be negative (nnls).",
+        lambda w, A: _between(w, _swept(A)),
+        "Your sweeps had not come to their end: there, the gap of lam @ A is zero. nnls needs no such patience.",
+        lambda w, A: _least_angle(w, A) if _margin(w, A) >= 0 else 180.0,
+        "Right where w separates. The way by a_bar needs the margin of a_bar alone, so go there in any case.",
     ),
 )
 
@@ -543,4 +551,4 @@ FLIP = Exercise(
     ),
 )
 
-EXERCISES = [TWO_POINTS, ANGLE, MOVE, FACTOR, FLIP]
+EXERCISES = [TWO_POINTS, ANGLE, MOVE, LEAST, FLIP]

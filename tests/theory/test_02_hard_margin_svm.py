@@ -61,3 +61,34 @@ def test_what_cannot_be_separated_is_refuted_by_a_ray():
     assert (ray >= 0).all()
     zero = (ray[:, None] @ (y[..., None] * X)[refuted]).squeeze(1).norm(dim=-1)
     assert (zero <= 1e-8 * ray.sum(-1)).all()
+
+
+def test_the_gap_of_the_optima_is_the_sum_of_what_two_kkt_conditions_miss(batch):
+    X, y, _ = batch
+    A, w = y[..., None] * X, randn(50, 5)
+    lam = torch.rand(50, 20, generator=generator, dtype=torch.float64)
+    combination = (lam[:, None] @ A).squeeze(1)
+    dual = lam.sum(-1) - (combination**2).sum(-1) / 2
+    slack = (lam * ((A @ w[..., None]).squeeze(-1) - 1)).sum(-1)
+    torch.testing.assert_close((w**2).sum(-1) / 2 - dual, ((w - combination) ** 2).sum(-1) / 2 + slack)
+
+
+def test_a_direction_turned_by_theta_has_a_gap_that_grows_like_theta(batch):
+    """So part 3, with the best weights, proves an angle of about the root of theta."""
+    X, y, solution = batch
+    A, best = y[..., None] * X, solution.value / solution.value.norm(dim=-1, keepdim=True)
+    aside = randn(50, 5)
+    aside = aside - (aside * best).sum(-1, keepdim=True) * best
+    aside = aside / aside.norm(dim=-1, keepdim=True)
+    several = (solution.dual > 1e-6 * solution.dual.amax(-1, keepdim=True)).sum(-1) > 1
+    assert several.sum() > 25
+    gaps = []
+    for theta in torch.tensor([1e-3, 1e-4], dtype=torch.float64):
+        w = torch.cos(theta) * best + torch.sin(theta) * aside
+        gaps.append(1 - (A @ w[..., None]).squeeze(-1).amin(-1) / solution.margin)
+    torch.testing.assert_close(
+        (gaps[0] / gaps[1])[several], torch.full_like(gaps[0], 10)[several], rtol=0.05, atol=0
+    )
+    proved = torch.arccos(1 - gaps[1])
+    torch.testing.assert_close(proved, (2 * gaps[1]).sqrt(), rtol=1e-2, atol=0)
+    assert (proved > 3e-4)[several].all()  # the true angle is 1e-4

@@ -106,37 +106,60 @@ def move_where(change):
     return lambda *inputs: change(*move_by_search(*inputs).tolist(), *inputs)
 
 
-def factor_of_projections_in_the_span(A):
-    basis = np.linalg.qr(A.T)[0]
-    product = np.eye(len(A))
-    for a in A @ basis:
-        product = product @ (np.eye(len(A)) - np.outer(a, a) / (a @ a))
-    return float(np.abs(np.linalg.eigvals(product)).max())
+def least_by_slsqp(w, A):
+    """The primal problem for a general-purpose solver, which knows no weights."""
+    start = linprog(np.zeros(A.shape[1]), A_ub=-A, b_ub=-np.ones(len(A)), bounds=(None, None)).x
+    constraint = {"type": "ineq", "fun": lambda v: A @ v - 1, "jac": lambda v: A}
+    found = minimize(
+        lambda v: v @ v / 2,
+        start,
+        jac=lambda v: v,
+        constraints=[constraint],
+        tol=1e-15,
+        options={"maxiter": 500},
+    ).x
+    return torch.rad2deg(torch.arccos(torch.as_tensor(w @ found / np.linalg.norm(w) / np.linalg.norm(found))))
 
 
-def factor_of_all_cosines(A):
+def _weights(A):
+    lam, _ = nnls(np.vstack([A.T, np.ones(len(A))]), [*np.zeros(A.shape[1]), 1.0])
+    return lam
+
+
+def least_up_to(change):
+    """change(right angle, w, A)."""
+
+    def answer(w, A):
+        a_hat = _weights(A) @ A
+        cosine = w @ a_hat / np.linalg.norm(w) / np.linalg.norm(a_hat)
+        return change(np.degrees(np.arccos(cosine)), w, A)
+
+    return answer
+
+
+def least_by_part_3_in_cosines(w, A):
+    lam = _weights(A)
+    cosines = A @ w / np.linalg.norm(w) / np.linalg.norm(A, axis=1)
+    return np.degrees(np.arccos(lam @ cosines / lam.sum()))
+
+
+def least_of_unit_points(w, A):
+    """Points first brought to length one: another SVM."""
     unit = A / np.linalg.norm(A, axis=1, keepdims=True)
-    return np.prod([one @ other for one, other in zip(unit, np.roll(unit, 1, axis=0), strict=True)])
+    a_bar = _weights(unit) @ unit
+    return np.degrees(np.arccos(w @ a_bar / np.linalg.norm(w) / np.linalg.norm(a_bar)))
 
 
-def factor_of_real_parts(A):
-    G = A @ A.T
-    return np.linalg.eigvals(np.eye(len(A)) - np.linalg.solve(np.tril(G), G)).real.max()
+def least_to_support_mean(w, A):
+    a_bar = A[_weights(A) > 1e-9].mean(axis=0)
+    return np.degrees(np.arccos(w @ a_bar / np.linalg.norm(w) / np.linalg.norm(a_bar)))
 
 
-def _sweep_eigenvalues(A):
-    G = A @ A.T
-    return np.linalg.eigvals(np.eye(len(A)) - np.linalg.solve(np.tril(G), G))
-
-
-def factor_of_the_second_eigenvalue(A):
-    lower = np.tril(A @ A.T)
-    return np.abs(np.linalg.eigvals(np.linalg.solve(lower, lower - A @ A.T)))[1]
-
-
-def factor_least_eigenvalue(A):
-    sizes = np.linalg.eigvalsh(A @ A.T)
-    return 1 - sizes[0] / sizes[-1]
+def least_without_the_sum(w, A):
+    """nnls with no row of ones, and a target of ones: least squares with weights per dimension."""
+    lam, _ = nnls(A @ A.T, np.ones(len(A)))
+    a_bar = lam @ A
+    return np.degrees(np.arccos(w @ a_bar / np.linalg.norm(w) / np.linalg.norm(a_bar)))
 
 
 def flip_by_linear_programs(A):
@@ -215,13 +238,15 @@ ANSWERS = {
         ],
     },
     "02.4": {
-        "also_right": factor_of_projections_in_the_span,
+        "also_right": least_by_slsqp,
         "wrong": [
-            factor_of_all_cosines,
-            factor_least_eigenvalue,
-            factor_of_real_parts,
-            lambda A: abs(max(_sweep_eigenvalues(A), key=lambda value: value.real)),
-            factor_of_the_second_eigenvalue,
+            least_by_part_3_in_cosines,
+            least_of_unit_points,
+            least_to_support_mean,
+            least_without_the_sum,
+            least_up_to(lambda angle, w, A: 180 - angle),
+            least_up_to(lambda angle, w, A: angle / 2),
+            least_up_to(lambda angle, w, A: np.degrees(np.sin(np.radians(angle)))),
         ],
     },
     "02.5": {
