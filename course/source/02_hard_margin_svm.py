@@ -1,15 +1,14 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 02 · The hard-margin SVM and its certificate
 #
-# In [lesson 01](01_logistic_regression_bias.ipynb) we could say how far gradient descent was from the best
-# direction because we knew the best direction: in the plane we had tried them all. Beyond the plane nobody
-# can.
+# In [lesson 01](01_logistic_regression_bias.ipynb) we knew how far gradient descent was from the best
+# direction because in the plane we had tried them all. Beyond the plane nobody can.
 #
 # **The question: you hold the points and a direction, nothing else; how do you *prove* how good the direction
 # is?**
 #
 # With a second set of numbers, one weight per point. Any weights prove a bound; the right weights prove the
-# exact answer. Gradient descent on the logistic loss computes weights at every step.
+# exact answer.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -18,10 +17,10 @@
 # - prove how far a direction is from the best, in margin and in degrees, without knowing the best;
 # - tell support vectors and multipliers from the optimality conditions, and what a point's move is worth;
 # - solve the dual in ten lines of NumPy, or as nonnegative least squares;
-# - prove that no separating direction exists, where none does.
+# - prove that nothing separates, where nothing does.
 #
-# **You need** lesson 01, linear algebra, calculus and NumPy. No duality theory: what we use we prove. About
-# 85 minutes without the optional section 2.10, five exercises.
+# **You need** lesson 01, linear algebra, calculus and NumPy. About 75 minutes without the optional section
+# 2.10, five exercises.
 
 # %%
 import ipywidgets
@@ -58,7 +57,7 @@ X, y = np.array(plus + minus), np.repeat([1.0, -1.0], 6)
 #
 # $$\mu(w) = \min_i \frac{a_i \cdot w}{\lVert w \rVert}, \qquad \hat\mu = \max_{w \ne 0} \mu(w).$$
 #
-# In code, `A` is the $n \times d$ matrix with rows $a_i$, so `A @ w` holds all $a_i \cdot w$ at once.
+# In code, `A` has the rows $a_i$, so `A @ w` holds all $a_i \cdot w$.
 
 
 # %%
@@ -102,14 +101,14 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** The same data twice. Left: the widest strip around a line through the origin. Right: the
-# signed points, their convex hull, and its point $\hat a$ nearest to the origin (cross).
+# **Figure 1.** Left: the widest strip around a line through the origin. Right: the signed points, their
+# convex hull, and its point $\hat a$ nearest to the origin (cross).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # On the left we maximise: turn the line until the strip is as wide as it can be. On the right we minimise:
-# move over the hull until the origin is as near as it can be. *Both searches end at the same place*: the best
-# direction is that of $\hat a$, and the largest margin is its length. So any direction on the left gives a
-# lower bound for $\hat\mu$, and any point on the right an upper bound.
+# move over the hull until the origin is near. *Both searches end at the same place*: the best direction is
+# that of $\hat a$, and the largest margin is its length. A direction gives a lower bound for $\hat\mu$, a
+# point of the hull an upper bound.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.2 From the left: the primal problem
@@ -121,7 +120,7 @@ show(
 # $$\hat w = \arg\min_w \lVert w \rVert \quad \text{subject to} \quad a_i \cdot w \ge 1 \ \text{ for all } i,
 # \qquad \hat\mu = \frac{1}{\lVert \hat w \rVert}. \tag{P}$$
 #
-# This is the **hard-margin SVM**. With two points it can be solved by hand.
+# This is the **hard-margin SVM**.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.1: Two points by hand
@@ -162,8 +161,7 @@ def two_points(a, b):
 check("02.1", two_points)
 
 # %% [markdown]
-# Now all twelve. `svm.label_problem(X, y)` states (P) in torch tensors, and `svm.solve` returns $\hat w$, its
-# margin, and in `.dual` one number for each constraint.
+# Now all twelve. `svm.solve` returns $\hat w$, its margin, and in `.dual` one number for each constraint.
 
 # %%
 solution = svm.solve(svm.label_problem(torch.as_tensor(X), torch.as_tensor(y)))
@@ -173,13 +171,12 @@ assert np.allclose(w_hat, [1, 1], atol=1e-4)
 assert np.allclose(two_points(A[0], A[6]), w_hat, atol=1e-4), "see exercise 02.1"
 
 # %% [markdown]
-# Points 1 and 7 alone give the same direction. That its margin is 0.7071, you can verify by hand. That no
-# direction has a larger one, you have only been told.
+# Points 1 and 7 alone give the same direction. That no other has a larger margin, you have only been told.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.3 From the right: any weights prove a bound
 #
-# Choose weights $\lambda_1, \dots, \lambda_n \ge 0$, not all zero, in any way you like. For every $w$
+# Choose weights $\lambda_1, \dots, \lambda_n \ge 0$, not all zero, as you like. For every $w$
 # of length one,
 #
 # $$\mu(w) = \min_i a_i \cdot w \;\le\; \frac{\sum_i \lambda_i\, (a_i \cdot w)}{\sum_i \lambda_i}
@@ -189,9 +186,9 @@ assert np.allclose(two_points(A[0], A[6]), w_hat, atol=1e-4), "see exercise 02.1
 # The first step says that a minimum is at most any average; the last is Cauchy-Schwarz. The right-hand side
 # no longer contains $w$.
 #
-# Only proportions matter, so we often use the **normalised weights** $q_i = \lambda_i / \sum_j \lambda_j$,
-# which add up to one. In Figure 1, $\bar a = \sum_i q_i a_i$ is a point of the hull, and $B = \lVert \bar a
-# \rVert$ is its distance from the origin.
+# Only proportions matter, so we often take **normalised weights** $q_i = \lambda_i / \sum_j \lambda_j$. Then
+# $\bar a = \sum_i q_i a_i$ is a point of the hull, and $B = \lVert \bar a \rVert$ its distance from the
+# origin.
 
 
 # %%
@@ -211,8 +208,8 @@ for name, lam in choices.items():
 assert np.isclose(upper_bound(lam, A), np.sqrt(0.5))
 
 # %% [markdown]
-# All three are true, and the last one closes the case: no direction beats 0.7071. You can verify
-# it by hand, $(a_1 + 5 a_7)/6 = (0.5, 0.5)$. Such weights always exist:
+# All three are true, and the last one closes the case: no direction beats 0.7071. Verify by hand that
+# $(a_1 + 5 a_7)/6 = (0.5, 0.5)$. Such weights always exist:
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # > **Theorem (certificate).** *Let some direction separate the points. For all $w \ne 0$ and all weights
@@ -228,13 +225,15 @@ assert np.isclose(upper_bound(lam, A), np.sqrt(0.5))
 # > Source: 1 and 2 are in Bennett & Bredensteiner (2000); all three are proved below.
 
 # %% [markdown]
-# **Proof.** We have seen 1.
+# We have seen 1.
+#
+# <details><summary>Proof of 2 and 3</summary>
 #
 # For 2, let $\hat a$ be the nearest point (the hull is closed and bounded, so there is one). Go a little
 # towards some $a_i$. This stays in the hull, so it cannot bring us nearer to the origin: the derivative of
-# $\lVert \hat a + r(a_i - \hat a) \rVert^2$ at $r = 0$, which is $2\, \hat
-# a \cdot (a_i - \hat a)$, is not negative. Hence $a_i \cdot \hat a \ge \lVert \hat a \rVert^2$ for all $i$.
-# If $\hat a$ were 0, weights with $B(\lambda) = 0$ would contradict 1. So divide by $\lVert \hat a \rVert$:
+# $\lVert \hat a + r(a_i - \hat a) \rVert^2$ at $r = 0$, which is $2\, \hat a \cdot (a_i - \hat a)$, is not
+# negative. Hence $a_i \cdot \hat a \ge \lVert \hat a \rVert^2$ for all $i$. If $\hat a$ were 0, weights with
+# $B(\lambda) = 0$ would contradict 1. So divide by $\lVert \hat a \rVert$:
 # $\mu(\hat a) \ge \lVert \hat a \rVert = B(q)$. By 1, both are $\hat\mu$.
 #
 # For 3, average $a_i \cdot w / \lVert w \rVert \ge \mu(w)$ with the weights that make $\hat a$. This gives
@@ -242,6 +241,7 @@ assert np.isclose(upper_bound(lam, A), np.sqrt(0.5))
 # \hat a \rVert$, the cosine must be 1: $\hat a$ is the only best direction, so it is that of $\hat w$. For
 # every other $w$, $\cos(w, \hat w) \ge \mu(w) / \hat\mu$, and $\hat\mu \le B(\lambda)$ with $\mu(w) \ge 0$
 # gives the claim. $\square$
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Together, $w$ and $\lambda$ are a **certificate**, which anyone can check with two matrix products. Its
@@ -249,10 +249,9 @@ assert np.isclose(upper_bound(lam, A), np.sqrt(0.5))
 #
 # $$\mathrm{gap} = 1 - \frac{\mu(w)}{B(\lambda)} .$$
 #
-# A gap of 0.01 proves that the margin is within one percent of the largest. The angle $\theta$ that part 3
-# proves has $1 - \cos\theta = \mathrm{gap}$, and $1 - \cos\theta \approx \theta^2 / 2$ for small $\theta$ in
-# radians. So $\theta \approx \sqrt{2\, \mathrm{gap}}$: a gap a hundred times smaller proves an angle only ten
-# times smaller.
+# The angle $\theta$ that part 3 proves has $1 - \cos\theta = \mathrm{gap}$. For small angles, in radians,
+# $1 - \cos\theta \approx \theta^2 / 2$, so $\theta \approx \sqrt{2\, \mathrm{gap}}$. A gap a hundred times
+# smaller proves an angle only ten times smaller.
 
 # %%
 for gap in (0.01, 0.0001):
@@ -264,10 +263,9 @@ for gap in (0.01, 0.0001):
 #
 # ★★☆ · 7 minutes
 #
-# You hold a direction $w$, weights $\lambda$ and the $a_i$, and no solver. Both $w$ and $\bar a = \sum_i q_i
-# a_i$ separate the points. How small an angle between $w$ and $\hat w$ can you prove, in degrees, with part 3
-# and the triangle inequality? (The angle from $w$ to $\hat w$ is at most that from $w$ to any third direction
-# plus that from there to $\hat w$.) Use no third direction but $\bar a$.
+# You hold a direction $w$, weights $\lambda$ and the $a_i$. Both $w$ and $\bar a = \sum_i q_i a_i$ separate
+# the points. How small an angle between $w$ and $\hat w$ can you prove, in degrees? Use part 3, and that two
+# angles in a row are at least the angle from the first direction to the last.
 #
 # <details><summary>Hint</summary>
 #
@@ -295,24 +293,23 @@ check("02.2", proved_angle)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.4 The best weights: dual problem and optimality conditions
 #
-# Bounds from the right come from a problem, too. Expand the square to see that for all $w$ and $\lambda$
+# Expand the square to see that for all $w$ and $\lambda$
 #
 # $$\tfrac12 \lVert w \rVert^2 - D(\lambda) = \tfrac12 \Big\lVert w - \sum_i \lambda_i a_i \Big\rVert^2 + \sum_i \lambda_i\, (a_i \cdot w - 1), \qquad D(\lambda) = \sum_i \lambda_i - \tfrac12 \Big\lVert \sum_i \lambda_i a_i \Big\rVert^2 .$$
 #
-# If $w$ keeps the constraints of (P) and $\lambda \ge 0$, nothing on the right of the first equation is
-# negative, so $D(\lambda) \le \frac12 \lVert w \rVert^2$. This is **weak duality**. The best of these bounds
-# is the **dual problem**
+# If $w$ keeps the constraints of (P) and $\lambda \ge 0$, neither term is negative, so
+# $D(\lambda) \le \frac12 \lVert w \rVert^2$. This is **weak duality**. The best of these bounds is the **dual
+# problem**
 #
 # $$\max_{\lambda \ge 0} D(\lambda). \tag{D}$$
 #
 # Write $\lambda = \Lambda q$ with normalised $q$. Then $D = \Lambda - \frac12 \Lambda^2 B(q)^2$ is largest at
-# $\Lambda = 1/B(q)^2$, where $D = 1/(2 B(q)^2)$: to maximise $D$ is to minimise $B$. By the theorem the least
-# $B$ is $\hat\mu$, so the greatest $D$ is $1 / (2 \hat\mu^2) = \frac12 \lVert \hat w \rVert^2$. The best
-# $\lambda_i$ are the **multipliers**.
+# $\Lambda = 1/B(q)^2$, where $D = 1/(2 B(q)^2)$. By the theorem the least $B$ is $\hat\mu$, so the largest
+# $D$ is $1/(2\hat\mu^2) = \frac12 \lVert \hat w \rVert^2$. The best $\lambda_i$ are the **multipliers**.
 
 # %% [markdown]
-# So $w$ and $\lambda$ are optimal exactly when they are feasible and the two terms of the identity are zero.
-# These are the conditions of Karush, Kuhn and Tucker (**KKT**):
+# So $w$ and $\lambda$ are optimal exactly when they are feasible and both terms are zero. These are the
+# conditions of Karush, Kuhn and Tucker (**KKT**):
 #
 # | condition | formula | in words |
 # |:---|:---|:---|
@@ -321,8 +318,8 @@ check("02.2", proved_angle)
 # | dual feasibility | $\lambda_i \ge 0$ | points push, they never pull |
 # | complementary slackness | $\lambda_i\, (a_i \cdot w - 1) = 0$ | beyond the edge of the strip, no push |
 #
-# The points with $\lambda_i > 0$ lie on the edge of the strip, so they are **support vectors** ($a_i \cdot
-# \hat w = 1$, as in lesson 01). They alone make $\hat w$. A support vector may have weight 0 (question 1).
+# The points with $\lambda_i > 0$ lie on the edge of the strip: they are **support vectors**, as in lesson 01.
+# They alone make $\hat w$.
 
 # %%
 lam_hat = numbers / numbers.sum() / mu_hat**2  # the solver's are in proportion to these
@@ -333,12 +330,10 @@ assert np.allclose(lam_hat @ A, w_hat, atol=1e-4)
 assert np.allclose(lam_hat[support], [1 / 3, 5 / 3], atol=1e-4)
 
 # %% [markdown]
-# Two points carry all the weight, in the proportion $1 : 5$ that we met above.
-#
-# Move $a_i$ by a little $\delta$, and let $\delta_\parallel$ be its length along $\hat w$ (negative: against
-# it). The old weights still prove a bound, $\lVert \hat a + \hat q_i\, \delta \rVert$, which to first order
-# is $\hat\mu + \hat q_i\, \delta_\parallel$. Where $\hat q$ is unique, so is the new margin: *a point is worth
-# its weight*. And a move that is not small?
+# Two points carry all the weight. What if one moves? Let $\delta$ be a short move of $a_i$, and
+# $\delta_\parallel$ its part along $\hat w$. The old weights still prove the bound
+# $\lVert \hat a + \hat q_i\, \delta \rVert \approx \hat\mu + \hat q_i\, \delta_\parallel$. Where $\hat q$ is
+# unique, the new margin is the same to first order: *a point is worth its weight*. And a longer move?
 #
 # <details><summary>Why the margin, too</summary>
 #
@@ -353,9 +348,9 @@ assert np.allclose(lam_hat[support], [1 / 3, 5 / 3], atol=1e-4)
 # ★★★ · 10 minutes
 #
 # Two signed points, $a$ and $b$, carry all the weight; $a$ has the share $q$. Now $a$ moves by the length
-# $r$, in whichever direction, and the other points stay. Predict the least and the greatest value that the
-# largest margin can have then. Assume that $a$ and $b$ both keep some weight, that no
-# other point gets any, and that some direction still separates.
+# $r$, in whichever direction. Predict the least and the greatest value that the largest margin can have then.
+# Assume that $a$ and $b$ both keep some weight, that no other point gets any, and that some direction still
+# separates.
 #
 # <details><summary>Hint: for one line</summary>
 #
@@ -390,17 +385,12 @@ check("02.3", after_move)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.5 A dual solver in ten lines
 #
-# The only constraints of (D), $\lambda_i \ge 0$, leave the coordinates independent of each other. So
-# improve one multiplier at a time, and keep $w = \sum_i \lambda_i a_i$ at hand. As a function of
-# $\lambda_i$ alone, $D$ is a parabola with
+# The constraints of (D), $\lambda_i \ge 0$, leave the coordinates independent of each other. So improve one
+# multiplier at a time, and keep $w = \sum_i \lambda_i a_i$ at hand. As a function of $\lambda_i$ alone, $D$
+# is a parabola, with the derivatives $1 - a_i \cdot w$ and $-\lVert a_i \rVert^2$. So the best value $\ge 0$,
+# and the new $w$, are
 #
-# $$\frac{\partial D}{\partial \lambda_i} = 1 - a_i \cdot w, \qquad
-# \frac{\partial^2 D}{\partial \lambda_i^2} = -\lVert a_i \rVert^2 ,$$
-#
-# so the best value $\ge 0$, all other multipliers being held, and the new $w$ are
-#
-# $$\lambda_i' = \max\Big(0,\ \lambda_i + \frac{1 - a_i \cdot w}{\lVert a_i \rVert^2}\Big), \qquad
-# w' = w + (\lambda_i' - \lambda_i)\, a_i .$$
+# $$\lambda_i' = \max\Big(0,\ \lambda_i + \frac{1 - a_i \cdot w}{\lVert a_i \rVert^2}\Big), \qquad w' = w + (\lambda_i' - \lambda_i)\, a_i .$$
 #
 # A *sweep* updates all points in turn, each with the newest $w$.
 
@@ -430,14 +420,12 @@ print(f"predicted below:                        1/{1 / cosine**2:.1f}")
 assert np.allclose(np.divide(gaps[2:4], gaps[3:5]), 145, rtol=1e-3)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# On our points the gap soon falls by a factor of 145 with each sweep. Why? An update without clipping
-# projects $w$ onto the line $a_i \cdot w = 1$. Once only points 1 and 7 have weight, a sweep goes from one
-# line to the other and back, towards their crossing $\hat w$. Each projection multiplies the distance of $w$
-# from $\hat w$ by $\lvert \cos \varphi \rvert$, where $\varphi$ is the angle between $a_1$ and $a_7$. Near
-# $\hat w$ the gap is in proportion to this distance, so
+# Why 145? An update without clipping projects $w$ onto the line $a_i \cdot w = 1$. Once only points 1 and 7
+# have weight, a sweep goes from one line to the other and back. Each projection multiplies the distance of
+# $w$ from $\hat w$ by $\lvert \cos \varphi \rvert$, where $\varphi$ is the angle between $a_1$ and $a_7$.
+# Near $\hat w$ the gap is in proportion to this distance, so a sweep multiplies it by
 #
-# $$\frac{\text{gap after one more sweep}}{\text{gap}} = \cos^2 \varphi
-# = \frac{(a_1 \cdot a_7)^2}{\lVert a_1 \rVert^2\, \lVert a_7 \rVert^2} = \frac{1}{145} .$$
+# $$\cos^2 \varphi = \frac{(a_1 \cdot a_7)^2}{\lVert a_1 \rVert^2\, \lVert a_7 \rVert^2} = \frac{1}{145} .$$
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.6 The dual as nonnegative least squares
@@ -445,16 +433,11 @@ assert np.allclose(np.divide(gaps[2:4], gaps[3:5]), 145, rtol=1e-3)
 # The nearest point of the hull minimises $\lVert \sum_i q_i a_i \rVert$ over weights that add up to one. Do
 # not insist on the sum, but charge for missing it:
 #
-# $$\min_{\lambda \ge 0} \ \Big\lVert \sum_i \lambda_i a_i \Big\rVert^2 + \Big(1 - \sum_i \lambda_i\Big)^2
-# \;=\; \min_{\lambda \ge 0}\ \left\lVert \begin{pmatrix} A^\top \\ 1 \cdots 1 \end{pmatrix} \lambda
-# - \begin{pmatrix} 0 \\ 1 \end{pmatrix} \right\rVert^2 .$$
+# $$\min_{\lambda \ge 0} \ \Big\lVert \sum_i \lambda_i a_i \Big\rVert^2 + \Big(1 - \sum_i \lambda_i\Big)^2 \;=\; \min_{\lambda \ge 0}\ \left\lVert \begin{pmatrix} A^\top \\ 1 \cdots 1 \end{pmatrix} \lambda - \begin{pmatrix} 0 \\ 1 \end{pmatrix} \right\rVert^2 .$$
 #
-# This is a **nonnegative least squares** problem, and `lam, residual = nnls(matrix, target)` solves it up to
-# rounding, in finitely many steps.
-#
-# Write $\lambda = \Lambda q$ with normalised $q$. The objective is $\Lambda^2 B(q)^2 + (1 - \Lambda)^2$. For
-# every $\Lambda > 0$ the best $q$ makes the nearest point, and the best $\Lambda = 1/(1 + B(q)^2)$ is not
-# zero.
+# This is **nonnegative least squares**: `lam, residual = nnls(matrix, target)` solves it up to rounding. With
+# $\lambda = \Lambda q$ the objective is $\Lambda^2 B(q)^2 + (1 - \Lambda)^2$. For every $\Lambda > 0$ the
+# best $q$ makes the nearest point, and the best $\Lambda = 1/(1 + B(q)^2)$ is not zero.
 
 
 # %%
@@ -471,7 +454,7 @@ assert np.allclose(dual_ascent(A, 8)[-1] @ A, w_hat)
 
 
 # %% [markdown]
-# Now exercise 02.3 can be measured: move point 7 by $r$ in each of 900 directions, and solve again.
+# Exercise 02.3, measured: move point 7 by $r$ in each of 900 directions, and solve again.
 
 # %%
 circle = np.stack([f(np.linspace(0, 2 * np.pi, 900, endpoint=False)) for f in (np.cos, np.sin)], axis=1)
@@ -485,23 +468,22 @@ for r in (0.1, 0.2, 0.3):
     assert np.allclose([min(margins), max(margins)], both, atol=1e-5), "see exercise 02.3"
 
 # %% [markdown]
-# Either way the strip has to turn, by the angle with sine $r / \lVert a - b \rVert$. So a move costs at worst
-# more than $qr$, and gains at best less.
+# The strip has to turn, so a move costs at worst more than $qr$, and gains at best less.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.7 Gradient descent certifies itself
 #
-# Back to lesson 01 and its loss, $L(w) = \frac{1}{n} \sum_i \log(1 + e^{-u_i})$ with $u_i = a_i \cdot w$. A
-# gradient step moves $w$ along
+# Take the loss of lesson 01, $L(w) = \frac{1}{n} \sum_i \log(1 + e^{-u_i})$ with $u_i = a_i \cdot w$. A step
+# moves $w$ along
 #
 # $$-\nabla L(w) = \frac{1}{n} \sum_i |\ell'(u_i)|\, a_i, \qquad |\ell'(u)| = \frac{1}{1 + e^u} > 0 .$$
 #
-# A sum of signed points with positive weights is all it takes to be a certificate. Normalise the weights,
+# A sum of signed points with positive weights: that is all a certificate needs. Normalise,
 #
 # $$q_i = \frac{|\ell'(u_i)|}{\sum_j |\ell'(u_j)|}, \qquad \bar a = \sum_i q_i a_i, \qquad B(q) = \lVert \bar a \rVert .$$
 #
-# So each step $t$ comes with an upper bound on the margin of *every* direction, and with two directions to put
-# under it: the iterate $w_t$, and its gradient, turned round and scaled, $\bar a_t$.
+# So each step $t$ brings an upper bound on the margin of *every* direction, and two directions: the iterate
+# $w_t$, and its gradient, turned round and scaled, $\bar a_t$.
 #
 # **Predict before you run on.** Which has the larger margin, $w_t$ or $\bar a_t$?
 #
@@ -590,28 +572,25 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Left and middle: how far the margin of the iterate, the margin of its gradient and the upper
-# bound are from $\hat\mu$ (down to $10^{-13}$). The dips: there $\bar a_t$ turns across $\hat w$. Right: the
-# angle of the iterate, proved and true.
+# **Figure 2.** Left and middle: how far the two margins and the upper bound are from $\hat\mu$. The dips:
+# there $\bar a_t$ turns across $\hat w$. Right: the angle of $w_t$, proved and true.
 
 # %% [markdown]
-# In the end the gradient has the larger margin here. About the *angle* of $w_t$ part 3 alone proves little. By
-# way of $\bar a_t$, as in exercise 02.2, GD proves half of what part 3 leaves open, and NGD the truth.
+# In the end the gradient has the larger margin here. About the *angle* of $w_t$ part 3 proves little; the way
+# by $\bar a_t$ proves the truth for NGD, and twice the truth for GD.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.8 A direction in six dimensions
 #
-# Somebody hands you a direction and no weights, and there is no picture. Now the question of this lesson is
-# yours.
+# Somebody hands you a direction, no weights and no picture.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.4: A direction and no weights
 #
 # ★★☆ · 10 minutes
 #
-# Given: signed points, and a direction $w$. It may be poor: in some inputs it does not even separate, though
+# You hold signed points and a direction $w$. It may be poor: in some inputs it does not even separate, though
 # some direction does. Find weights, and prove as small an angle between $w$ and $\hat w$ as any proof can.
-# Return it in degrees.
 #
 # <details><summary>Hint: how small can it be?</summary>
 #
@@ -638,8 +617,8 @@ def least_angle(w, A):
 check("02.4", least_angle)
 
 # %% [markdown]
-# **Predict before you run on.** Thirty problems, each with 40 points in six dimensions. NGD hands you a $w$
-# with a gap of 0.002, in the median, under the *best* weights. Which angle does part 3 prove for it?
+# **Predict before you run on.** Thirty problems, each with 40 points in six dimensions. Under the *best*
+# weights NGD's $w$ has a gap of 0.002, in the median. Which angle does part 3 prove?
 
 
 # %%
@@ -668,26 +647,23 @@ for step, t in ((1, 30_000), (0.5, 3000), (0.15, 6000)):
     assert np.allclose(least, between(w, w_hats), atol=1e-4), "see exercise 02.4"
 
 # %% [markdown]
-# With the best weights part 3 proves what $\sqrt{2\, \mathrm{gap}}$ says: more than three degrees for NGD,
-# where about 0.1 are true. (Question 3 asks why.) The way by $\bar a$ proves the truth, since the best weights
-# leave $\bar a = \hat a$ no gap.
+# With the best weights part 3 proves what $\sqrt{2\, \mathrm{gap}}$ says: three degrees for NGD, where 0.1
+# are true (question 3). The way by $\bar a$ proves the truth, since $\hat a$ has no gap.
 #
-# The gradient's own weights do so badly with steps of 0.5: $B$ is 60 percent too large in the median, though
-# the directions are as good as with steps of 0.15. Long steps can give wrong weights, and so a poor proof of a
-# good direction.
+# With steps of 0.5 the gradient's $B$ is 60 percent too large, though the directions are as good as with
+# steps of 0.15. Long steps can give wrong weights.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.9 Where it breaks
 #
-# **No separator.** If the hull contains the origin, some weights have $B(\lambda) = 0$: no direction has a
-# positive margin. If it does not, its nearest point separates, by the proof above.
+# If the hull contains the origin, some weights have $B(\lambda) = 0$. If not, its nearest point separates.
 #
 # > **Theorem** (Gordan 1873). *Exactly one of these exists: a direction $w$ with $a_i \cdot w > 0$ for all
 # > $i$, or weights $\lambda \ge 0$, not all zero, with $\sum_i \lambda_i a_i = 0$.*
 #
-# Such weights, also called a **Farkas ray**, prove that there is no separator. Flip the label of point 8, and
-# the same call finds them: in whole numbers, $34\, a_1 + 71\, a_8 + 35\, a_{11} = 0$, which you can verify by
-# hand. With `throw=False`, `svm.solve` hands them out as `.dual` instead of raising an error.
+# Such weights, also called a **Farkas ray**, prove that nothing separates. Flip the label of point 8, and
+# the same call finds them: in whole numbers, $34\, a_1 + 71\, a_8 + 35\, a_{11} = 0$. With `throw=False`,
+# `svm.solve` hands them out as `.dual` instead of raising an error.
 
 # %%
 y_bad = np.where(np.arange(12) == 7, -y, y)
@@ -742,13 +718,13 @@ for name, signed in (("our points", A), ("point 3 at (33, -12)", A_far)):
 
 # %% [markdown]
 # A point is stuck if it lies in the cone of the others, $\{\sum_{j \ne i} \lambda_j a_j,\ \lambda \ge 0\}$.
-# With our twelve points those who can change sides are the support vectors, by luck: a cone knows no lengths.
-# Point 3 at $(33, -12)$ is far from the line and has no weight, and can; point 1 no longer can.
+# Among our twelve the support vectors can change sides, by luck: a cone knows no lengths. Point 3 at
+# $(33, -12)$ has no weight and can; point 1 no longer can.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.10 Add a point *(optional)*
 #
-# What does a thirteenth point do to the strip?
+# What does a thirteenth point do?
 
 
 # %%
@@ -792,8 +768,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** A thirteenth point (star, label +1) at $(0, 0.5)$ and at $(-1.5, 0)$. Rings: the points with
-# weight, their area the weight. On the right these weights prove that nothing separates.
+# **Figure 3.** A star with label +1 at $(0, 0.5)$ and at $(-1.5, 0)$. Rings: the points with weight. On the
+# right these weights prove that nothing separates.
 
 
 # %% tags=["nbval-ignore-output", "widget"]
@@ -841,14 +817,6 @@ widgets.sliders(
 # $\sum_i \hat q_i\, a_i \cdot v = \hat a \cdot v = 0$, some $a_i \cdot v$ is negative unless all of them are
 # zero. So the gap grows like $\theta$, and what part 3 proves, $\sqrt{2\, \mathrm{gap}}$, like $\sqrt\theta$.
 # </details>
-#
-# **4.** Somebody's weights have $B(\lambda) = 0.3$, and you find a direction with $\mu(w) = 0.4$. What do you
-# conclude?
-#
-# <details><summary>Answer</summary>
-#
-# That one of you has made a mistake: no margin exceeds any bound.
-# </details>
 
 # %%
 progress("02")
@@ -856,21 +824,19 @@ progress("02")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - With signed points $a_i = y_i x_i$, the hard-margin SVM is the shortest $w$ with all
-#   $a_i \cdot w \ge 1$, and equally the point of their convex hull nearest to the origin.
-# - A direction gives a lower bound $\mu(w)$, weights give an upper bound $B(\lambda)$ and a second direction
-#   $\bar a$. Together they prove $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$, where $w$ separates: an angle of
-#   about $\sqrt{2\, \mathrm{gap}}$. By way of $\bar a$ the best weights prove the exact angle.
-# - The points with weight are support vectors, and to first order a point's move is worth its weight (where
-#   $\lambda$ is unique).
-# - The logistic gradient has such weights at every step. Long steps can make them wrong.
+# - The best direction is that of the shortest $w$ with all $a_i \cdot w \ge 1$, and of the hull's point
+#   nearest to the origin.
+# - Any weights prove $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$ where $w$ separates. By way of $\bar a$ the
+#   best weights prove the exact angle.
+# - A short move is worth its point's weight, where $\hat q$ is unique.
+# - The logistic gradient has weights at every step. Long steps can make them wrong.
 # - Where nothing separates, some weights prove it.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | a sweep multiplies the gap | by 1/145 | 1/145.0 |
-# | a move of length 0.3 leaves at least | 0.4460 | 0.4460 |
-# | NGD's directions, part 3, best weights | $\sqrt{2\, \mathrm{gap}}$ | equal to a tenth of a degree |
+# | a sweep multiplies the gap by | 1/145 | 1/145.0 |
+# | margin after a move of 0.3, at worst | 0.4460 | 0.4460 |
+# | part 3, NGD with steps of 0.5, best weights | 3.5° | 3.5° |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
@@ -885,8 +851,8 @@ progress("02")
 #   [arXiv:1906.04540](https://arxiv.org/abs/1906.04540)): section 2.7 as a theory.
 #
 # **New in the library:** [`svm.solve`](../mini_attn/svm/dispatch.py),
-# [`svm.HardMarginProblem`](../mini_attn/svm/problem.py),
-# [`svm.label_problem`](../mini_attn/svm/problem.py), [`svm.Solution`](../mini_attn/svm/solution.py).
+# [`svm.HardMarginProblem`](../mini_attn/svm/problem.py), [`svm.label_problem`](../mini_attn/svm/problem.py),
+# [`svm.Solution`](../mini_attn/svm/solution.py).
 #
 # **Next:** in [lesson 03](03_optimizer_geometry.ipynb) the optimiser changes, and with it the norm in which
 # $\hat w$ is shortest.
