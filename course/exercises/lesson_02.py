@@ -376,8 +376,8 @@ def _long_way(w, lam, A):
 
 
 def _six_cases(rng):
-    """In three and in six dimensions; a good direction, a poor one, one that does not separate, one that points
-    away. The best weights are on several points, and the usual mistakes are off by more than a degree."""
+    """In three and in six dimensions; a good direction, a poor one, one that does not separate, one that
+    points away. The best weights are on several points; usual mistakes are off by more than half a degree."""
     kinds = [(6, 3, 15, 40), (20, 6, 3, 8), (16, 6, 15, 40), (30, 6, 40, 80), (12, 6, 100, 150)]
     cases = []
     while len(cases) < len(kinds):
@@ -411,23 +411,24 @@ LEAST = Exercise(
     compare=Compare(rtol=1e-4, atol=1e-3),
     misconceptions=known(
         lambda w, A: _angle(_margin(w, A) / _norm(_solve(A)[1] @ A)),
-        "You have the best weights, and used part 3 for w. They bring a second direction, whose own gap is zero: "
-        "go by way of it.",
+        "You have the best weights, and used part 3 for w. They bring a second direction, whose own gap is "
+        "zero: go by way of it.",
         lambda w, A: _long_way(w, np.ones(len(A)), A),
-        "You gave all points the same weight. Any weights prove something, the best prove the truth: section 2.6 "
-        "finds those.",
+        "You gave all points the same weight. Any weights prove something, the best prove the truth: "
+        "section 2.6 finds those.",
         lambda w, A: _long_way(w, _gradient(w, A), A),
-        "You took the gradient's weights at w. They hang on the length of w, and nobody said that it has been "
-        "trained: section 2.6 finds the best weights.",
+        "You took the gradient's weights at w. They hang on the length of w, and nobody said that it has "
+        "been trained: section 2.6 finds the best weights.",
         lambda w, A: _long_way(w, _made_of(w, A), A),
-        "You looked for weights that make w. Then a_bar is close to w, but B is not the least: the best weights do "
-        "not depend on w.",
+        "You looked for weights that make w. Then a_bar is close to w, but B is not the least: the best "
+        "weights do not depend on w.",
         lambda w, A: _angle(_margin(w, A) / _norm(_solve(A)[1] @ A)) + _least_angle(w, A),
         "Your second leg has the margin of w in it. It starts at a_bar: with the best weights it is zero.",
         lambda w, A: np.radians(_least_angle(w, A)),
         "Your angle is in radians: np.degrees.",
         lambda w, A: min(_least_angle(w, A), 180 - _least_angle(w, A)),
-        "You took the angle between two lines. A direction that points away from w_hat is off by more than 90.",
+        "You took the angle between two lines. A direction that points away from w_hat is off by more than "
+        "90.",
         lambda w, A: min(_least_angle(w, A), 90.0),
         "You stopped at 90 degrees. A direction that points away from w_hat is off by more.",
         lambda w, A: np.cos(np.radians(_least_angle(w, A))),
@@ -435,16 +436,17 @@ LEAST = Exercise(
         lambda w, A: _between(w, min(A, key=_norm)),
         "You gave all the weight to the shortest point. The nearest point of the hull need not be a corner.",
         lambda w, A: _between(w, A.mean(axis=0)),
-        "That is the angle to a_bar for equal weights, which is not w_hat: no proof may leave out the second leg, "
-        "unless it is zero.",
+        "That is the angle to a_bar for equal weights, which is not w_hat: no proof may leave out the "
+        "second leg, unless it is zero.",
         lambda w, A: _between(w, _near_line(w, A)),
-        "You gave weight only to points near the given w's line. Near w_hat's there may be others: let all of them "
-        "take part.",
+        "You gave weight only to points near the given w's line. Near w_hat's there may be others: let all "
+        "of them take part.",
         lambda w, A: _between(w, _dense(A)),
-        "You made all a_i.w as near to 1 as they can be (np.linalg.lstsq). In the SVM they may be larger, and "
-        "weights may not be negative (nnls).",
+        "You made all a_i.w as near to 1 as they can be (np.linalg.lstsq). In the SVM they may be larger, "
+        "and weights may not be negative (nnls).",
         lambda w, A: _between(w, _swept(A)),
-        "Your sweeps had not come to their end: there, the gap of lam @ A is zero. nnls needs no such patience.",
+        "Your sweeps had not come to their end: there, the gap of lam @ A is zero. nnls needs no such "
+        "patience.",
         lambda w, A: _least_angle(w, A) if _margin(w, A) >= 0 else 180.0,
         "Right where w separates. The way by a_bar needs the margin of a_bar alone, so go there in any case.",
     ),

@@ -105,10 +105,10 @@ show(
 # convex hull, and its point $\hat a$ nearest to the origin (cross).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# On the left we maximise: turn the line until the strip is widest. On the right we minimise: move over the hull
-# until the origin is nearest. *Both searches end at the same place*: the best direction is that of $\hat a$, and
-# the largest margin is its length. A direction gives a lower bound for $\hat\mu$, a point of the hull an upper
-# bound.
+# On the left we maximise: turn the line until the strip is widest. On the right we minimise: move over the
+# hull until the origin is nearest. *Both searches end at the same place*: the best direction is that of
+# $\hat a$, and the largest margin is its length. A direction gives a lower bound for $\hat\mu$, a point of
+# the hull an upper bound.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.2 From the left: the primal problem
@@ -263,9 +263,9 @@ for gap in (0.01, 0.0001):
 #
 # ★★☆ · 7 minutes
 #
-# You hold a direction $w$, weights $\lambda$ and the $a_i$. Both $w$ and $\bar a = \sum_i q_i a_i$ separate
-# the points. How small an angle between $w$ and $\hat w$ can you prove, in degrees, by part 3 and the
-# triangle inequality for angles?
+# You hold $w$, weights $\lambda$, the $a_i$, and no third direction but $\bar a = \sum_i q_i a_i$. Both $w$
+# and $\bar a$ separate. How small an angle between $w$ and $\hat w$ can you prove, in degrees, by part 3 and
+# the triangle inequality for angles?
 #
 # <details><summary>Hint</summary>
 #
@@ -296,7 +296,8 @@ check("02.2", proved_angle)
 # Expand the square to see that for all $w$ and $\lambda$
 #
 # $$\tfrac12 \lVert w \rVert^2 - D(\lambda) = \tfrac12 \Big\lVert w - \sum_i \lambda_i a_i \Big\rVert^2
-# + \sum_i \lambda_i\, (a_i \cdot w - 1), \qquad D(\lambda) = \sum_i \lambda_i - \tfrac12 \Big\lVert \sum_i \lambda_i a_i \Big\rVert^2 .$$
+# + \sum_i \lambda_i\, (a_i \cdot w - 1),
+# \qquad D(\lambda) = \sum_i \lambda_i - \tfrac12 \Big\lVert \sum_i \lambda_i a_i \Big\rVert^2 .$$
 #
 # If $w$ keeps the constraints of (P) and $\lambda \ge 0$, neither term is negative, so
 # $D(\lambda) \le \frac12 \lVert w \rVert^2$. This is **weak duality**. The best of these bounds is the **dual
@@ -436,7 +437,8 @@ assert np.allclose(np.divide(gaps[2:4], gaps[3:5]), 145, rtol=1e-3)
 # not insist on the sum, but charge for missing it:
 #
 # $$\min_{\lambda \ge 0} \ \Big\lVert \sum_i \lambda_i a_i \Big\rVert^2 + \Big(1 - \sum_i \lambda_i\Big)^2
-# \;=\; \min_{\lambda \ge 0}\ \left\lVert \begin{pmatrix} A^\top \\ 1 \cdots 1 \end{pmatrix} \lambda - \begin{pmatrix} 0 \\ 1 \end{pmatrix} \right\rVert^2 .$$
+# \;=\; \min_{\lambda \ge 0}\ \left\lVert \begin{pmatrix} A^\top \\ 1 \cdots 1 \end{pmatrix}
+# \lambda - \begin{pmatrix} 0 \\ 1 \end{pmatrix} \right\rVert^2 .$$
 #
 # This is **nonnegative least squares**: `lam, residual = nnls(matrix, target)` solves it up to rounding. With
 # $\lambda = \Lambda q$ the objective is $\Lambda^2 B(q)^2 + (1 - \Lambda)^2$. For every $\Lambda > 0$ the
@@ -457,7 +459,7 @@ assert np.allclose(dual_ascent(A, 8)[-1] @ A, w_hat)
 
 
 # %% [markdown]
-# Exercise 02.3, measured: move point 7 by $r$ in each of 900 directions, and solve again.
+# Exercise 02.3, measured: move point 7 by $r$ in each of 900 directions.
 
 # %%
 circle = np.stack([f(np.linspace(0, 2 * np.pi, 900, endpoint=False)) for f in (np.cos, np.sin)], axis=1)
@@ -577,8 +579,8 @@ show(
 # there $\bar a_t$ turns across $\hat w$. Right: the angle of $w_t$, proved and true.
 
 # %% [markdown]
-# In the end the gradient has the larger margin here. About the *angle* of $w_t$ part 3 proves little; the way
-# by $\bar a_t$ proves the truth for NGD, and twice the truth for GD.
+# At the end of both runs the gradient has the larger margin. Part 3 proves little there about the *angle* of
+# $w_t$; the way by $\bar a_t$ proves the truth for NGD, and twice the truth for GD.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.8 A direction in six dimensions
@@ -650,8 +652,8 @@ for step, t in ((1, 30_000), (0.5, 3000), (0.15, 6000)):
 # With the best weights part 3 proves what $\sqrt{2\, \mathrm{gap}}$ says: three degrees for NGD, where 0.1
 # are true (question 3). The way by $\bar a$ proves the truth, since $\hat a$ has no gap.
 #
-# With steps of 0.5 NGD's $B$ is 60 percent too large in the median, though its directions are about as good as with
-# steps of 0.15. Long steps can give wrong weights.
+# With steps of 0.5 NGD's $B$ is 60 percent too large in the median, though its directions are about as good
+# as with steps of 0.15. Long steps can give wrong weights.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.9 Where it breaks
