@@ -71,8 +71,8 @@ GRADIENT = [
     ),
     Misconception(
         _overflowing,
-        "e^-u overflows when u is far below zero, and infinity / infinity is not a number; use "
-        "np.exp(-np.logaddexp(0, u)), which is 1/(1 + e^u) for every u.",
+        "e^-u overflows when u is far below zero, and infinity / infinity is not a number; use 1/(1 + e^u), "
+        "or np.exp(-np.logaddexp(0, u)), which is the same without a warning.",
     ),
     Misconception(
         lambda w, X, y: -(X.T @ (y * (1 - _sigmoid(y * (X @ w))))) / len(y),
@@ -337,6 +337,21 @@ def _rate(loss, n, eta, mu):
     return eta * mu**2 * (1 - n * loss / 2) ** 2
 
 
+def _with_falling_loss(t, loss, n, eta, mu):
+    """n L falls in the correction, too: z = 1/L has dz/dt = eta mu^2 (1 - a/z)^2 with a = n/2, integrated."""
+    a = n / 2
+
+    def passed(z):  # eta mu^2 times the time at which 1/L = z, up to a constant
+        return z + 2 * a * np.log(z - a) - a**2 / (z - a)
+
+    low = 1 / loss
+    high, goal = low + eta * mu**2 * t, passed(low) + eta * mu**2 * t
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if passed(middle) < goal else (low, middle)
+    return 1 / high
+
+
 BOUND = [
     Misconception(
         lambda t, loss, n, eta, mu: 1 / (_rate(loss, n, eta, mu) * t),
@@ -351,6 +366,11 @@ BOUND = [
         _bound(lambda loss, n, eta, mu: eta * mu**2 * (-np.expm1(-n * loss) / (n * loss)) ** 2),
         "Your bound holds too, and is a little lower: you used the weight 1 - e^-l_i itself. Put "
         "l_i - l_i^2 / 2 for it, as the exercise asks.",
+    ),
+    Misconception(
+        _with_falling_loss,
+        "Your bound holds too, and is lower: you let n L fall in the correction. Put n L_1 there, as the "
+        "exercise asks: the answer is then a formula.",
     ),
     Misconception(
         lambda t, loss, n, eta, mu: 1 / (eta * mu**2 * t),
@@ -523,88 +543,165 @@ CREEP = [
 # 01.5
 
 
-def ratio(w, X, y, mu):
-    """(mu L / ||grad L||)^2, as late 1/L = eta (||grad L|| / L)^2 t for a constant ||grad L|| / L."""
-    loss = np.logaddexp(0, -y * (X @ w)).mean()
-    return (mu * loss / np.linalg.norm(logistic_gradient(w, X, y))) ** 2
+def _joining(
+    w,
+    X,
+    y,
+    eta,
+    ahead=99.0,
+    pace=lambda A, x, others: others @ x / (x @ x),
+    choose=lambda rise, u: rise.min(),
+    time=lambda u, rise, n, eta, square: np.exp(u) * np.expm1(rise) * n / (eta * square),
+    signs=lambda y: y,
+):
+    """log10 of the time until the heaviest point has `ahead` times the next one's weight, part by part."""
+    A = signs(y)[:, None] * X
+    heavy = np.argmin(A @ w)
+    x, others = A[heavy], np.delete(A, heavy, axis=0)
+    paces = pace(A, x, others)
+    with np.errstate(all="ignore"):
+        rise = ((others - x) @ w - np.log(ahead)) / (1 - paces)
+    able = paces < 1
+    rise = choose(rise[able], (others @ w)[able]) if able.any() else 1.0
+    with np.errstate(all="ignore"):
+        return np.log10(time(x @ w, rise, len(y), eta, x @ x))
 
 
-def ratio_cases(rng):
-    """Late w, losses of 1e-6 to 1e-12, in a wrong direction: two points pull, and no rival is near."""
-    cases = []
+def joins(w, X, y, eta):
+    """e^u of the heaviest point x grows at the rate eta |x|^2 / n, another u_i by x_i.x / |x|^2 times u."""
+    return _joining(w, X, y, eta)
+
+
+def joins_cases(rng):
+    """On a plateau: the next point comes after a rise of 9 to 16, no other soon, and some never.
+
+    In all but the first, another point than the next one is second in weight now. With x the heaviest signed
+    point, the others are pace * x + across * (x turned by 90 degrees).
+    """
+    shown = np.array([[1.5, -0.5], [3.3, -1.0], [-0.3, -0.7]]), np.array([1.0, 1.0, -1.0])
+    cases = [(np.array([19.1, 32.8]), *shown, 0.5)]
     while len(cases) < 5:
-        X, y = separable(rng, int(rng.integers(5, 10)), 2)
-        A = y[:, None] * X
-        mu = np.linalg.norm(_nearest(A) @ A)
-        angle = _limit(A) + rng.choice([-1, 1]) * rng.uniform(0.1, 1.2)
-        w = np.array([np.cos(angle), np.sin(angle)])
-        if abs(mu - 1) < 0.2 or (A @ w).min() < 0.05:
-            continue
-        w = w * rng.uniform(14, 24) / (A @ w).min()  # log(1 + e^-u) still has its digits
-        case = (w, X, y, mu)
-        right = ratio(*case)
-        near = [abs(known.wrong(*case) / right - 1) < 0.1 for known in RATIO]
-        if 0.05 < right < 0.8 and not any(near):
+        n, u, rise = int(rng.integers(5, 10)), rng.uniform(6, 12), rng.uniform(9, 16)
+        fast = int(rng.integers(1, 3))  # so many have a pace above 1 and never join
+        late = n - 2 - fast
+        pace = np.array([rng.uniform(-0.5, 0.3), *rng.uniform(1.1, 1.8, fast), *rng.uniform(-0.5, 0.8, late)])
+        ahead = rise * (1 - pace)  # of log 99, now
+        ahead[1 : fast + 1] = rng.uniform(4, 0.8 * ahead[0], fast)
+        ahead[fast + 1 :] += rng.uniform(5, 15, late)
+        turn, length = rng.uniform(0, 2 * np.pi), rng.choice([rng.uniform(0.5, 0.8), rng.uniform(1.3, 2.0)])
+        x = length * np.array([np.cos(turn), np.sin(turn)])
+        turned = np.array([-x[1], x[0]])
+        side = rng.choice([-1, 1]) * rng.uniform(20, 50)  # w . turned
+        across = (ahead + np.log(99) + u * (1 - pace)) / side
+        A = np.vstack([x, pace[:, None] * x + across[:, None] * turned])
+        w = (u * x + side * turned) / (x @ x)
+        y = rng.permutation(np.resize([1.0, -1.0], n))
+        order = rng.permutation(n)
+        case = (w, y[:, None] * A[order], y, float(rng.choice([0.2, 0.5, 2.0, 3.0])))
+        right = joins(*case)
+        if all(not abs(known.wrong(*case) - right) < 0.06 for known in JOINS):
             cases.append(case)
     return cases
 
 
-def _parts(answer):
-    """A wrong answer from the signed points A, their weights, the loss L, the gradient's length and mu."""
-
-    def wrong(w, X, y, mu):
-        A = y[:, None] * X
-        g = np.linalg.norm(logistic_gradient(w, X, y))
-        return answer(A=A, u=A @ w, L=np.logaddexp(0, -A @ w).mean(), g=g, mu=mu, w=w)
-
-    return wrong
+def _but(**parts):
+    """The answer with one part wrong."""
+    return lambda w, X, y, eta: _joining(w, X, y, eta, **parts)
 
 
-RATIO = [
+def _farthest(w, X, y, eta):
+    """The point with the largest u for the one with all the weight."""
+    A = y[:, None] * X
+    u = A @ w
+    x = A[u.argmax()]
+    return np.log10(np.exp(u.max()) * len(y) / (eta * (x @ x)))
+
+
+JOINS = [
     Misconception(
-        _parts(lambda L, g, mu, **_: mu * L / g),
-        "d(1/L)/dt has the square of ||grad L|| / L: square the whole quotient.",
+        _but(pace=lambda A, x, others: 0 * others[:, 0]),
+        "You held the u_i of the other points fixed. w moves along y x, so each of them changes, too: by "
+        "y_i x_i . y x / ||x||^2 while u rises by 1.",
     ),
     Misconception(
-        _parts(lambda L, g, mu, **_: (g / (mu * L)) ** 2),
-        "Upside down: a gradient that is long for its loss lets the loss fall faster, so the ratio is small.",
+        _but(ahead=1.0),
+        "That is when another point would have the same weight. With 99 percent and 1 percent the u_i are "
+        "log 99 apart.",
     ),
     Misconception(
-        _parts(lambda L, g, **_: (L / g) ** 2),
-        "This is eta t L. Divide L by 1 / (eta mu^2 t): a factor mu^2 is missing.",
+        _but(ahead=10.0),
+        "You stopped at a tenth of the weight. With 99 percent and 1 percent the u_i are log 99 apart.",
     ),
     Misconception(
-        _parts(lambda L, g, mu, **_: mu * (L / g) ** 2),
-        "mu enters with its square: the bound is 1 / (eta mu^2 t).",
+        _but(time=lambda u, rise, n, eta, square: np.exp(u) * np.expm1(rise) / (eta * square)),
+        "The n is missing: the gradient is a mean, so one point alone moves w by (eta/n) e^-u y x.",
     ),
     Misconception(
-        _parts(lambda L, g, **_: (g / L) ** 2),
-        "This is the rate of 1/L, over eta. So 1/L is eta t times it; the ratio of L to 1 / (eta mu^2 t) is "
-        "asked.",
+        _but(time=lambda u, rise, n, eta, square: np.exp(u) * np.expm1(rise) * n / square),
+        "The step size is missing: dw/dt = -eta grad L.",
     ),
     Misconception(
-        _parts(lambda A, u, mu, **_: mu**2 / (A[u.argmin()] @ A[u.argmin()])),
-        "You gave one point all the weight. Here a second one pulls too: take L and its gradient at w.",
+        _but(time=lambda u, rise, n, eta, square: np.exp(u) * np.expm1(rise) * n * eta / square),
+        "eta is upside down: larger steps make the time shorter.",
     ),
     Misconception(
-        _parts(lambda A, mu, **_: mu**2 / (A**2).sum(axis=1).max()),
-        "That is the least that the ratio can be: all the weight on the longest point. w says who pulls.",
+        _but(time=lambda u, rise, n, eta, square: np.exp(u) * np.expm1(rise) * n / eta),
+        "||x||^2 is missing: w moves along y x, and u = y x . w changes by y x times that.",
     ),
     Misconception(
-        _parts(lambda **_: 1.0),
-        "With 1 the bound would be met. Here ||grad L|| / L is larger than mu, so 1/L grew faster.",
+        _but(time=lambda u, rise, n, eta, square: np.exp(u) * np.expm1(rise) * n / (eta * square**0.5)),
+        "||x|| enters with its square: once because w moves along y x, once because u = y x . w.",
     ),
     Misconception(
-        _parts(lambda L, g, mu, **_: 1 - (mu * L / g) ** 2),
-        "This is what is missing to the bound. The ratio itself is asked: one less this.",
+        _but(time=lambda u, rise, n, eta, square: np.expm1(rise) * n / (eta * square)),
+        "You let u start from 0. At w it is y x . w already, and e^u grows from there at a constant rate.",
     ),
     Misconception(
-        _parts(lambda A, L, g, mu, **_: (len(A) * mu * L / g) ** 2),
-        "L is the mean of the l_i, not their sum, as the gradient is the mean of the pulls.",
+        _but(time=lambda u, rise, n, eta, square: rise * np.exp(u) * n / (eta * square)),
+        "You let u rise at its present speed. It slows down as e^-u: e^u is what grows at a constant rate.",
     ),
     Misconception(
-        _parts(lambda L, g, u, w, **_: (u.min() / np.linalg.norm(w) * L / g) ** 2),
-        "You took the margin of the present w. The bound has the largest margin, mu.",
+        _but(time=lambda u, rise, n, eta, square: np.exp(rise)),
+        "This is by how much u rises, over log 10. How long does that take? e^u grows at the rate "
+        "eta ||x||^2 / n.",
+    ),
+    Misconception(
+        lambda w, X, y, eta: np.log(10) * joins(w, X, y, eta),
+        "The right time, but its natural logarithm: np.log10.",
+    ),
+    Misconception(
+        lambda w, X, y, eta: 10 ** joins(w, X, y, eta),
+        "The right time; log10 of it is asked.",
+    ),
+    Misconception(
+        _but(signs=np.ones_like),
+        "The labels are missing: u_i = y_i w.x_i, and w moves along y x.",
+    ),
+    Misconception(
+        _but(choose=lambda rise, u: rise[u.argmin()]),
+        "You took the point with the smallest u_i after the heaviest now. The one that joins first may be "
+        "another: how fast u catches up counts, too.",
+    ),
+    Misconception(
+        _but(choose=lambda rise, u: rise.max()),
+        "That is the last point that would join. The first one is asked.",
+    ),
+    Misconception(
+        _but(pace=lambda A, x, others: -others @ x / (x @ x)),
+        "A sign is turned: a point with y_i x_i . y x > 0 moves on as u rises, and joins later.",
+    ),
+    Misconception(
+        _but(pace=lambda A, x, others: others @ x),
+        "Divide by ||x||^2: while u rises by 1, w moves by y x / ||x||^2.",
+    ),
+    Misconception(
+        _but(pace=lambda A, x, others: others @ x / np.linalg.norm(others, axis=1) / (x @ x) ** 0.5),
+        "You took the cosine of the two points. While u rises by 1, w moves by y x / ||x||^2, and the u_i of "
+        "another by y_i x_i . y x / ||x||^2.",
+    ),
+    Misconception(
+        _farthest,
+        "The point with nearly all the weight is the one with the smallest u_i, not the largest.",
     ),
 ]
 
@@ -628,13 +725,13 @@ EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("01.4", "Copies and creep", 2, 12, 2, creep, creep_cases, misconceptions=CREEP, withheld=LATER),
     Exercise(
         "01.5",
-        "A fraction of the bound",
+        "When the next one joins",
         2,
         10,
         2,
-        ratio,
-        ratio_cases,
-        Compare(rtol=1e-3),
-        misconceptions=RATIO,
+        joins,
+        joins_cases,
+        Compare(rtol=0, atol=0.02),
+        misconceptions=JOINS,
     ),
 ]

@@ -1,13 +1,16 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 01 · Logistic regression chooses a margin
 #
-# Two clouds of points, and many lines that separate them. Whichever of these lines we take, the logistic loss
-# can fall to zero on it, so the loss prefers none of them. Gradient descent chooses one all the same.
+# Two clouds of points, and many lines that separate them. On each of these lines the logistic loss can be
+# brought as close to zero as we like. Gradient descent chooses one all the same.
 #
 # **The question: which line does gradient descent choose, and how long does it take?**
 #
 # The answer in short: it turns to the line with the widest margin, but very slowly. In our example one degree
-# of accuracy takes $10^{18}$ steps. Normalised steps, which have a fixed length, need only 110.
+# of accuracy takes $10^{18}$ steps. Normalised steps, of fixed length, need only 110 ($\eta = 0.5$).
+#
+# Why here, in a course on attention? When two scores differ by $u$, softmax gives the lower one the weight
+# $1/(1 + e^u)$. In this lesson that is the weight of a point.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -67,9 +70,9 @@ show(fig, alt="Two clouds of points in the plane, and three lines through the or
 # the origin, at right angles to $w$. The number $u_i = y_i\, w \cdot x_i$ is positive exactly when point $i$
 # is classified correctly. Logistic regression minimises
 #
-# $$L(w) = \frac{1}{n} \sum_{i=1}^n \log\left(1 + e^{-u_i}\right), \qquad u_i = y_i\, w \cdot x_i ,$$
+# $$L(w) = \frac{1}{n} \sum_{i=1}^n \ell(u_i), \qquad \ell(u) = \log\left(1 + e^{-u}\right),$$
 #
-# with the natural logarithm, as everywhere in this course.
+# with the natural logarithm, as everywhere in this course. Call $|\ell'(u_i)|$ the **weight** of point $i$.
 
 
 # %%
@@ -89,9 +92,8 @@ assert max(loss(50 * w, X, y) for w in separating.values()) < 1e-8
 #
 # ★☆☆ · 8 minutes
 #
-# Derive $\nabla L(w)$ and write it in NumPy. With $\ell(u) = \log(1 + e^{-u})$, each point enters with a
-# weight $|\ell'(u_i)|$. The $u_i$ may be large, of either sign: no entry of the answer may become `inf` or
-# `nan`, and a weight of $10^{-300}$ should keep its digits.
+# Derive $\nabla L(w)$ and write it in NumPy. The $u_i$ may be large, of either sign: no entry of the answer
+# may become `inf` or `nan`, and a weight of $10^{-300}$ should keep its digits.
 #
 # <details><summary>Hint: the derivative of one term</summary>
 #
@@ -100,7 +102,8 @@ assert max(loss(50 * w, X, y) for w in separating.values()) < 1e-8
 #
 # <details><summary>Hint: large numbers</summary>
 #
-# `np.logaddexp(a, b)` is $\log(e^a + e^b)$ without overflow. What is the logarithm of $1/(1 + e^u)$?
+# Of $e^{-u}/(1 + e^{-u})$ and $1/(1 + e^u)$ one survives both $u = -1000$ and $u = 1000$, if need be with a
+# warning of overflow. `np.logaddexp(a, b)`, which is $\log(e^a + e^b)$, does without the warning.
 # </details>
 
 
@@ -120,8 +123,7 @@ check("01.1", logistic_gradient)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.2 Descend
 #
-# Gradient descent repeats $w_{t+1} = w_t - \eta \nabla L(w_t)$ with a fixed step size $\eta$. The loop below
-# keeps $w$ at step numbers that grow geometrically.
+# Gradient descent repeats $w_{t+1} = w_t - \eta \nabla L(w_t)$ with a fixed step size $\eta$.
 
 
 # %%
@@ -186,13 +188,13 @@ assert np.allclose([*best, mu], np.sqrt(0.5), atol=1e-4)
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.5), width_ratios=[1.5, 1])
 plots.points(X, y, left)
-dots = {1: (COLORS["vermillion"], ":"), 100: (COLORS["blue"], "-."), 100_000: (COLORS["green"], "-")}
+dots = {1: (COLORS["orange"], ":"), 100: (COLORS["purple"], "-."), 100_000: (COLORS["green"], "-")}
 for t, (color, style) in dots.items():
     plots.boundary(W[times.index(t)], left, color=color, linestyle=style, label=f"$t$ = {t:,}")
 left.set(xlim=(-4.3, 4.3), ylim=(-2.7, 2.7))
 plots.boundary(best, left, margin=mu, linestyle="--", label="largest margin")
 plots.directions(W, right, target=best, color="#D0D0D0")
-for (t, (color, _)), name in zip(dots.items(), ("vermillion", "blue", "green"), strict=True):
+for (t, (color, _)), name in zip(dots.items(), ("orange", "purple", "green"), strict=True):
     w = W[times.index(t)]
     right.plot(*(w / np.linalg.norm(w)), "o", color=color, markersize=8, zorder=4)
     right.annotate(
@@ -215,7 +217,7 @@ show(
 # directions on the unit circle (grey); dashed, the direction of largest margin.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# Gradient descent heads for the middle of the widest empty strip, which the loss never mentions.
+# Gradient descent heads for the middle of the widest empty strip.
 #
 # > **Theorem** (Soudry, Hoffer, Nacson, Gunasekar & Srebro 2018, Theorems 3 to 5, for the logistic loss).
 # > *Let some $w$ have all $y_i\, w \cdot x_i > 0$, and let $\eta < 8 n / \lVert X \rVert^2$, with
@@ -278,9 +280,11 @@ check("01.2", turns)
 predicted_turns = turns(X, y)
 print("the limit turns, in degrees:", *predicted_turns.round().astype(int))
 assert np.flatnonzero(predicted_turns > 0.3).tolist() == [0, 6], "see exercise 01.2"
+assert abs(predicted_turns[6] - np.degrees(np.arctan2(best[1], best[0]) + np.arctan2(0.5, 1.5))) < 0.4
 
 # %% [markdown]
-# Only a deleted support vector turns the limit. (Section 1.6 checks it.)
+# Only a deleted support vector turns the limit. Without $(-0.3, -0.7)$ a single one is left, $(1.5, -0.5)$,
+# and the limit is its own direction.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.4 Why this line, and how fast
@@ -299,7 +303,7 @@ assert np.flatnonzero(predicted_turns > 0.3).tolist() == [0, 6], "see exercise 0
 #
 # How fast? Let the steps become small and treat $t$ as continuous: the **flow** $dw/dt = -\eta \nabla L$. Two
 # facts help. The mean of the $\ell_i = \ell(u_i)$ is $L$, so no $\ell_i$ exceeds $n L$. And the weight of a
-# point is at least $\ell_i - \ell_i^2 / 2$.
+# point, $1 - e^{-\ell_i}$, is at least $\ell_i - \ell_i^2 / 2$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 01.3: A bound from every start
@@ -308,7 +312,7 @@ assert np.flatnonzero(predicted_turns > 0.3).tolist() == [0, 6], "see exercise 0
 #
 # At some moment the flow has the loss $L_1 < 2/n$, wherever $w$ is. Derive an upper bound on its loss a time
 # $t$ later, from $t$, $L_1$, $n$, $\eta$ and $\hat\mu$ alone. Of the $\ell_i$ use only these two facts. As
-# $L$ falls, you may put $n L_1$ for $n L$ in the correction, the factor that tends to 1 with small $L_1$.
+# $L$ falls, put $n L_1$ for $n L$ in the correction, the factor that tends to 1 with small $L_1$.
 #
 # <details><summary>Hint: the length of the gradient</summary>
 #
@@ -342,25 +346,25 @@ check("01.3", bound)
 # %% [markdown]
 # The gradient is at least $\hat\mu$ times the mean weight, so it cannot die before the loss: $L$ falls to
 # zero, and $L_1$ may be as small as we like. **From every start, the loss of the flow is in the end at most
-# $1 / (\eta\, \hat\mu^2\, t)$, up to a factor that tends to 1.** The norm, by the theorem, grows by
-# $\lVert \hat w \rVert = 1/\hat\mu$ per unit of $\log t$.
+# $1 / (\eta\, \hat\mu^2\, t)$, up to a factor that tends to 1.** Our steps, no flow, obey it here too. The
+# norm, by the theorem, is $\log t / \hat\mu$ up to a bounded difference.
 
 # %% slideshow={"slide_type": "subslide"}
 losses = np.array([loss(w, X, y) for w in W])
 norms = np.linalg.norm(W, axis=1)
-predicted_loss = 1 / (eta * mu**2 * np.array(times))
+late_bound = 1 / (eta * mu**2 * np.array(times))
 highest = bound(99_000, loss(W[times.index(1000)], X, y), n, eta, mu)
 slope = (norms[-1] - norms[times.index(10_000)]) / np.log(10)
-print(f"loss at t = 100,000: {losses[-1]:.2e}; 1 / (eta mu^2 t) = {predicted_loss[-1]:.2e}")
+print(f"loss at t = 100,000: {losses[-1]:.2e}; 1 / (eta mu^2 t) = {late_bound[-1]:.2e}")
 print(f"the bound, from the loss at t = 1,000: {highest:.2e}")
 print(f"slope of the norm over the last decade: {slope:.3f}; 1 / mu = {1 / mu:.3f}")
 assert losses[-1] < highest < 1.03 * losses[-1], "see exercise 01.3"
-assert abs(losses[-1] / predicted_loss[-1] - 1) < 1e-3, "see exercise 01.1"
+assert abs(losses[-1] / late_bound[-1] - 1) < 1e-3, "see exercise 01.1"
 assert abs(slope * mu - 1) < 4e-3, "see exercise 01.1"
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.1))
-plots.convergence(times, losses, predicted_loss, left, since=100)
+plots.convergence(times, losses, late_bound, left, since=100)
 left.set(yscale="log", ylabel="loss $L(w_t)$")
 left.text(3e3, 3e-3, r"$1 / (\eta\,\hat\mu^2 t)$")
 line = norms[-1] + (np.log(times) - np.log(times[-1])) / mu
@@ -369,12 +373,12 @@ right.set(ylabel=r"norm $||w_t||$")
 right.text(7e2, 3.8, r"slope $1 / \hat\mu$ in $\log t$")
 show(
     fig,
-    alt="Left: the loss falls onto the predicted line 1/t. Right: the norm rises with the predicted slope.",
+    alt="Left: the loss falls onto the bound, like 1/t. Right: the norm rises with the theorem's slope.",
 )
 
 # %% [markdown]
-# **Figure 3.** Dots: gradient descent. Dashed: the predictions, drawn from $t = 100$ on; the right one
-# is shifted to end at the last dot.
+# **Figure 3.** Dots: gradient descent. Dashed, from $t = 100$ on: the bound, met here (section 1.5 says why),
+# and the theorem's slope, shifted to end at the last dot.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.5 The creep, located
@@ -395,7 +399,12 @@ show(
 #
 # The logarithm makes this linear in $\tilde w$. By Theorem 4 of the paper, descent from every start does
 # approach $\hat w \log t + \tilde w$, if the support vectors are a basis of the space and all $\lambda_i >
-# 0$. Call this straight line the **track**.
+# 0$. Call this straight line the **track**. There, as $\sum_i \lambda_i = \hat w \cdot \hat w$ (section 1.4),
+#
+# $$L = \frac{1}{n} \sum_{i \in \mathcal S} e^{-u_i} = \sum_{i \in \mathcal S} \frac{\lambda_i}{\eta\,t} =
+# \frac{1}{\eta\,\hat\mu^2 t} ,$$
+#
+# up to a factor that tends to 1: **a prediction on the track, a bound before it.**
 
 
 # %%
@@ -549,51 +558,61 @@ assert np.abs(seen - predicted_turns).max() < 0.3, "see exercise 01.2"
 # %% [markdown]
 # Here both runs end on the track; only the speed along it differs. After $t$ steps of length $\eta$ the norm
 # is about $\eta t$ instead of $\lVert \hat w \rVert \log t$. So the angle is about $\lVert r \rVert / (\eta
-# t)$, in radians.
+# t)$, in radians, if $\eta$ is small.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.7 A start far out
 #
-# From $w = 0$ the loss came to its bound $1 / (\eta\, \hat\mu^2\, t)$. **Guess before you run on**: from
-# another start, can it stay at a fifth of that while $t$ grows a millionfold?
+# **Guess before you run on**: from another start, can the loss stay at a fifth of $1 / (\eta\,\hat\mu^2 t)$
+# while $t$ grows a millionfold?
 #
-# For the flow, $d(1/L)/dt = \eta\, (\lVert \nabla L \rVert / L)^2$ exactly. Exercise 01.3 used that $\lVert
-# \nabla L \rVert / L$ is, nearly, at least $\hat\mu$. It is also at most $R = \max_i \lVert x_i \rVert$, for
-# the weight of a point is at most $\ell_i$. **So from every start the late loss lies, nearly, between
-# $(\hat\mu / R)^2$ and 1 times $1 / (\eta\, \hat\mu^2\, t)$.** Where in between?
+# From $(-20, 40)$ and $(20, -20)$ the flow soon gives one support vector nearly all the weight. For how long?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 01.5: A fraction of the bound
+# ### Exercise 01.5: When the next one joins
 #
 # ★★☆ · 10 minutes
 #
-# In a run of the flow, $\lVert \nabla L \rVert / L$ has long been constant, and the loss is far smaller than
-# at the start. You see $w$, but neither $t$ nor $\eta$. Predict the ratio of $L$ to $1 / (\eta\, \hat\mu^2\,
-# t)$.
+# One point has nearly all the weight, and its $u_i$ is large. How much later does it have only 99 percent?
+# Predict $\log_{10}$ of this time of the flow, to within 0.02. Until then neglect the pull of all others. One
+# of them joins first, the rest much later.
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint: its own u</summary>
 #
-# If $1/L$ grows at a constant rate from nearly zero, it is this rate times $t$. Which rate? Then divide.
+# Let $x$ be the point, $u$ its $u_i$, so that $dw/dt = (\eta/n)\, e^{-u}\, y x$. What is $du/dt$, and so
+# $d(e^u)/dt$?
+# </details>
+#
+# <details><summary>Hint: the others</summary>
+#
+# While $u$ rises by 1, how much does the $u_i$ of another point rise? The other one joins when it is ahead by
+# $\log 99$ only. Which of them can never join?
 # </details>
 
 
 # %%
 @exercise("01.5")
-def ratio(w, X, y, mu):
-    """The loss over 1/(eta mu^2 t): a number, for w (2,), X (n, 2), y (n,), largest margin mu."""
+def joins(w, X, y, eta):
+    """log10 of the time from w until one point has only 99 percent: for w (2,), X (n, 2), y (n,)."""
     ### BEGIN SOLUTION
-    gradient = np.linalg.norm(logistic_gradient(w, X, y))
-    return (mu * loss(w, X, y) / gradient) ** 2  # 1/L = eta (gradient / L)^2 t
+    A = y[:, None] * X
+    heavy = np.argmin(A @ w)
+    x, others = A[heavy], np.delete(A, heavy, axis=0)
+    pace = others @ x / (x @ x)  # of their u_i, while u rises by 1
+    ahead = (others - x) @ w - np.log(99)
+    rise = (ahead / (1 - pace))[pace < 1].min()
+    # e^u rises at the rate eta |x|^2 / n
+    return np.log10(np.exp(x @ w) * np.expm1(rise) * len(y) / (eta * (x @ x)))
     ### END SOLUTION
 
 
 # %%
-check("01.5", ratio)
+check("01.5", joins)
 
 # %% [markdown]
-# The ratio is $(\hat\mu L / \lVert \nabla L \rVert)^2$. If one point $x$ has nearly all the weight, it is
-# $(\hat\mu / \lVert x \rVert)^2$. For our two support vectors this is $0.5 / 2.5$ and $0.5 / 0.58$. To watch
-# many decades, we follow the flow in $\log t$.
+# The point's $e^u$ grows at the constant rate $\eta \lVert x \rVert^2 / n$. So the late loss, $e^{-u}/n$, is
+# $1 / (\eta \lVert x \rVert^2 t)$: **$(\hat\mu / \lVert x \rVert)^2$ times the bound.** For our two support
+# vectors this is $0.5 / 2.5$ and $0.5 / 0.58$. To watch many decades, we follow the flow in $\log t$.
 
 
 # %%
@@ -611,84 +630,76 @@ def flow(X, y, w0, times, eta):
 print(f"section 1.5, degrees left at t = 10^17.9: predicted 1, measured {angle(far):.2f}")
 assert abs(angle(far) - 1) < 0.005, "see exercise 01.4"
 
-t = np.geomspace(1e4, 1e17, 40)
-measured, expected = {}, {}
-for start in ((0, 0), (20, -20), (-20, 40)):
-    path = flow(X, y, start, t, eta)
-    measured[start] = np.array([loss(w, X, y) for w in path]) * eta * mu**2 * t
-    expected[start] = np.array([ratio(w, X, y, mu) for w in path])
-    at_8, by_w = measured[start][12], expected[start][12]
-    print(f"from {start!s:9} at t = 10^8: ratio predicted {by_w:.2f}, measured {at_8:.2f}")
-    assert abs(at_8 / by_w - 1) < 0.01, "see exercise 01.5"
+decades = np.linspace(4, 26, 1101)  # log10 of t
+measured, plateau = {}, {}
+for start in ((20, -20), (-20, 40)):
+    path = flow(X, y, start, 10**decades, eta)
+    measured[start] = np.array([loss(w, X, y) for w in path]) * eta * mu**2 * 10**decades
+    weights = np.exp(-np.logaddexp(0, y * (path @ X.T)))
+    found = decades[np.argmax(weights.max(axis=1) < 0.99 * weights.sum(axis=1))]
+    at_8, heavy = measured[start][200], X[weights[200].argmax()]
+    level, end = plateau[start] = mu**2 / (heavy @ heavy), joins(path[200], X, y, eta)
+    print(f"from {start!s:9} at t = 10^8: ratio predicted {level:.2f}, measured {at_8:.2f};", end=" ")
+    print(f"99 percent until 10^{end:.1f}, measured 10^{found:.1f}")
+    assert max(abs(at_8 / level - 1), abs(measured[start][-1] - 1)) < 0.01
+    assert abs(found - end) < 0.06, "see exercise 01.5"
 
 # %% slideshow={"slide_type": "fragment"} jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.4, 3.5))
-for (start, values), color, marker in zip(
-    measured.items(), ("green", "blue", "vermillion"), "^os", strict=True
-):
-    ax.semilogx(t, values, marker, color=COLORS[color], markersize=6, label=f"from {start}")
-    ax.semilogx(t, expected[start], "--", color=COLORS[color], linewidth=1.5)
-ax.plot([], [], "--", color=COLORS["black"], linewidth=1.5, label="exercise 01.5")
-ax.set(xlabel="time $t$ of the flow", ylabel=r"$L$ over $1 / (\eta\,\hat\mu^2 t)$", ylim=(0, 1.25))
-ax.legend(fontsize=10, loc="center left")
+for (start, values), color, marker in zip(measured.items(), ("blue", "vermillion"), "os", strict=True):
+    level, end = plateau[start]
+    ax.plot(decades[::25], values[::25], marker, color=COLORS[color], markersize=6, label=f"from {start}")
+    ax.plot([4, end], [level, level], "--", color=COLORS["black"], linewidth=1.5)
+    ax.plot([end, end], [level - 0.08, level + 0.08], color=COLORS["black"], linewidth=2)
+ax.plot([], [], "--", color=COLORS["black"], linewidth=1.5, label="predicted")
+ax.set(xlabel=r"$\log_{10} t$ of the flow", ylabel=r"$L$ over $1 / (\eta\,\hat\mu^2 t)$", ylim=(0, 1.25))
+ax.legend(fontsize=10, loc="lower right")
 show(
     fig,
-    alt="The loss divided by its bound, against time. From (0, 0) it is 1; from (20, -20) it rests at 0.86; "
-    "from (-20, 40) it rests at 0.2 until 10^12, then climbs to 1. The dashed prediction climbs earlier.",
+    alt="The loss divided by its bound, against time. From (20, -20) it rests at 0.86 until 10^21, from "
+    "(-20, 40) at 0.2 until 10^11; both then climb to 1. The predicted rests end where the climbs begin.",
 )
 
 # %% [markdown]
-# **Figure 5.** The flow's loss over $1 / (\eta\, \hat\mu^2\, t)$, from three starts: measured (marks) and
-# predicted from $w$ (dashed).
+# **Figure 5.** The flow's loss over $1 / (\eta\,\hat\mu^2 t)$: measured (marks) and predicted (dashed), up to
+# the time of exercise 01.5 (bar).
 #
-# It can. From $(-20, 40)$ one support vector has nearly all the weight until $t = 10^{11}$, and the
-# prediction is right. When the other one joins in, the measured ratio lags behind, for $1/L$ is the sum of
-# all its gains so far.
+# It can, until the other support vector joins; then both runs come to the track.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.8 A hundred other data sets
 #
 # `separable_points` draws two clouds that a line separates. We take a hundred such sets of twenty points, and
-# the models and optimisers of `mini_attn`. $X$ has shape (100, 20, 2): one call trains a classifier on each
-# set.
+# the models and optimisers of `mini_attn`: one call trains a classifier on each set. Does NGD's angle come to
+# $\lVert r \rVert / (\eta t)$, from two starts?
 
 # %%
 sets = [data.separable_points(n=20, seed=seed) for seed in range(100)]
 many = containers.PointData(torch.stack([p.X for p in sets]), torch.stack([p.y for p in sets]))
-w_hats = svm.solve(svm.label_problem(many.X, many.y)).value  # lesson 02's method, for all sets at once
-for name in ("GD", "NGD"):
-    model = models.LinearClassifier(d=2, trials=100)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.5, batch_dims=1)  # a norm for each set
-    if name == "GD":
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    train.fit(model, many, optimizer, steps=1000, progress=False)
-    left_over = torch.rad2deg(torch.arccos(geometry.cosine(model.w.detach(), w_hats))).numpy()
-    print(f"{name}, 1000 steps: {np.median(left_over):.1f} degrees left, median; most {left_over.max():.1f}")
-    assert (np.median(left_over) > 6) if name == "GD" else (left_over.max() < 2)
-assert (8 * 20 / torch.linalg.matrix_norm(many.X, 2) ** 2 > 0.5).all()  # the theorem's bound on eta
+svms = svm.solve(svm.label_problem(many.X, many.y))  # lesson 02's method, for all sets at once
+signed, holds, w_hats = (many.y[..., None] * many.X).numpy(), svms.dual.numpy() > 1e-9, svms.value.numpy()
+two = holds.sum(axis=1) == 2  # support vectors; the other sets have one
+r_lengths = []
+for k in np.flatnonzero(two):
+    rows_k = signed[k, holds[k]]
+    r_lengths.append(creep(rows_k, np.linalg.solve(rows_k.T, w_hats[k]), np.ones(2)))
+for lr, steps in ((0.5, 1000), (0.1, 20_000)):
+    ends = np.zeros((2, 100))  # eta t times the angle
+    for start, end in zip([(0.0, 0.0), (5.0, -5.0)], ends, strict=True):
+        model = models.LinearClassifier(d=2, trials=100, init=torch.tensor([start] * 100).double())
+        optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)  # a norm for each set
+        train.fit(model, many, optimizer, steps=steps, progress=False)
+        end[:] = torch.arccos(geometry.cosine(model.w.detach(), svms.value)) * lr * steps
+    obey = (np.abs(ends[:, two] / r_lengths - 1) < 0.02).all(axis=0).sum()
+    alike = (np.abs(ends[1] / ends[0] - 1) < 0.02)[~two].sum()
+    print(f"{steps:6d} steps of {lr}: two support vectors, {obey} of {two.sum()} as predicted;", end=" ")
+    print(f"one, {alike} of {(~two).sum()} alike from both starts")
+    assert obey >= (63 if lr == 0.5 else 66), "see exercise 01.4"
 
 # %% [markdown]
-# Now the flow's loss at $t = 10^6$. A run is *at rest* if its prediction changed by less than 1 percent since
-# $t = 10^5$.
-
-# %%
-for start in ((0, 0), (20, -20)):
-    found = []
-    for X_k, y_k, w_k in zip(many.X.numpy(), many.y.numpy(), w_hats.numpy(), strict=True):
-        mu_k = 1 / np.linalg.norm(w_k)
-        before, now = flow(X_k, y_k, start, [1e5, 1e6], 0.5)
-        value = loss(now, X_k, y_k) * 0.5 * mu_k**2 * 1e6
-        found.append((value, ratio(now, X_k, y_k, mu_k), ratio(before, X_k, y_k, mu_k)))
-    value, law, earlier = np.transpose(found)
-    rest = np.abs(law / earlier - 1) < 0.01
-    off = np.abs(law / value - 1)[rest].max()
-    print(f"from {start!s:9} ratio {value.min():.2f} to {value.max():.2f};", end=" ")
-    print(f"at rest {rest.sum()} of 100, predicted to within {100 * off:.1f} percent")
-    assert off < 0.02, "see exercise 01.5"
-    assert value.max() < 1.001
-
-# %% [markdown]
-# **So trust $1 / (\eta\, \hat\mu^2\, t)$ as an upper bound on the late loss, not as the loss.**
+# Of the 68 sets with two support vectors 64 are within 2 percent of the prediction from both starts. In the
+# others $\eta$ was too large or $t$ too small: after more and shorter steps 67 are. In the 32 with one,
+# section 1.5 does not apply: the offset keeps the start.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.9 Move a point *(optional)*
@@ -767,8 +778,8 @@ progress("01")
 # ## Summary
 #
 # - On separable data gradient descent turns to the direction of the hard-margin SVM.
-# - From every start the late loss of the flow lies, nearly, between $(\hat\mu / R)^2$ and 1 times
-#   $1 / (\eta\, \hat\mu^2\, t)$.
+# - From every start the late loss of the flow is at most about $1 / (\eta\,\hat\mu^2 t)$; on the track it is
+#   this.
 # - If the support vectors are a basis and all $\lambda_i > 0$, $w_t$ ends on the track. The angle that is
 #   left falls like $1 / \log t$, unless $r = 0$. With our normalised steps it fell like $1/t$.
 #
@@ -778,6 +789,7 @@ progress("01")
 # | degrees left at $t = 10^{17.9}$ of the flow | 1 | 1.00 |
 # | normalised steps to one degree | 109 | 110 |
 # | ratio at $t = 10^8$ from $(-20, 40)$ | 0.20 | 0.20 |
+# | it lasts until | $10^{11.4}$ | $10^{11.4}$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import torch
+from scipy import integrate, optimize
 
 from mini_attn import containers, losses, models
 
@@ -133,29 +134,38 @@ def bound_with(rate):
     return lambda t, loss, n, eta, mu: 1 / (1 / loss + rate(n * loss, eta * mu**2) * t)
 
 
-def ratio_by_exponentials(w, X, y, mu):
-    """Late, the loss and the weights are e^-u; a common factor drops out."""
-    u = y * (X @ w)
-    q = np.exp(u.min() - u)
-    pull = (q * y) @ X
-    return (mu * q.sum()) ** 2 / (pull @ pull)
+def bound_with_falling_loss(t, loss, n, eta, mu):
+    """Valid, and lower than what is asked: n L falls in the correction as well."""
+
+    def time_left(z):
+        pace = integrate.quad(
+            lambda log_z: np.exp(log_z) / (1 - n / 2 / np.exp(log_z)) ** 2, *np.log([1 / loss, z])
+        )
+        return pace[0] / (eta * mu**2) - t
+
+    return 1 / optimize.brentq(time_left, 1 / loss, 1 / loss + eta * mu**2 * t, xtol=1e-12, rtol=1e-12)
 
 
-def ratio_of(power=1.0, factor=1.0):
-    """The quotient to another power, or times a factor."""
-    return lambda w, X, y, mu: factor * ratio_by_exponentials(w, X, y, mu) ** power
+def joins_by_halving(w, X, y, eta):
+    """Along the line on which w moves, until 99 percent; the time is that of e^u."""
+    A = y[:, None] * X
+    heavy = min(range(len(y)), key=lambda i: A[i] @ w)
+    u, square = A[heavy] @ w, A[heavy] @ A[heavy]
+
+    def share(rise):
+        after = A @ (w + rise / square * A[heavy])
+        return 1 / np.exp(after[heavy] - after).sum()
+
+    low, high = 0.0, 30.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if share(middle) > 0.99 else (low, middle)
+    return math.log10(len(y) / eta / square) + (u + high) / math.log(10)
 
 
-def ratio_with(pull):
-    """Another vector in place of the mean of the y_i x_i, each times its weight."""
-
-    def wrong(w, X, y, mu):
-        A = y[:, None] * X
-        q = np.exp((A @ w).min() - A @ w)
-        v = pull(A, q / q.sum(), w)
-        return mu**2 / (v @ v)
-
-    return wrong
+def joins_with(change):
+    """A change of the inputs."""
+    return lambda w, X, y, eta: joins_by_halving(*change(w, X, y, eta))
 
 
 def gradient_by_sigmoid(w, X, y):
@@ -204,6 +214,7 @@ ANSWERS = {
             bound_with(lambda x, k: k / (1 - x / 2) ** 2),
             bound_with(lambda x, k: 2 * k * (1 - x / 2) ** 2),
             bound_with(lambda x, k: k * np.exp(-x)),
+            bound_with_falling_loss,
             bound_with(lambda x, k: k * ((1 - np.exp(-x)) / x) ** 2),  # valid, and lower than what is asked
             lambda t, loss, n, eta, mu: loss,
             lambda t, loss, n, eta, mu: loss - eta * (mu * loss * (1 - n * loss / 2)) ** 2 * t,
@@ -229,20 +240,21 @@ ANSWERS = {
         ],
     },
     "01.5": {
-        "also_right": ratio_by_exponentials,
+        "also_right": joins_by_halving,
         "wrong": [
-            ratio_of(power=0.25),
-            ratio_of(power=2),
-            ratio_of(factor=0.5),
-            ratio_of(factor=2),
-            ratio_with(lambda A, q, w: A.mean(axis=0)),
-            ratio_with(lambda A, q, w: A[np.linalg.norm(A, axis=1).argmin()]),
-            ratio_with(lambda A, q, w: q**2 @ A / (q @ q)),
-            ratio_with(lambda A, q, w: w),
-            lambda w, X, y, mu: ratio_with(lambda A, q, w: np.abs(q @ A))(w, X, np.ones_like(y), mu),
-            lambda w, X, y, mu: -np.log(ratio_by_exponentials(w, X, y, mu)),
-            lambda w, X, y, mu: np.exp(-(X * y[:, None] @ w).min()),
-            lambda w, X, y, mu: (ratio_by_exponentials(w, X, y, mu), 1.0),
+            joins_with(lambda w, X, y, eta: (w, X, y, eta**2)),
+            joins_with(lambda w, X, y, eta: (w, X, y, eta / len(y) ** 2)),
+            joins_with(lambda w, X, y, eta: (w / 2, X, y, eta)),
+            joins_with(lambda w, X, y, eta: (w, X / np.linalg.norm(X, axis=1)[:, None], y, eta)),
+            lambda *args: joins_by_halving(*args) / 2,
+            lambda *args: -joins_by_halving(*args),
+            lambda *args: joins_by_halving(*args) + 0.05,
+            lambda *args: joins_by_halving(*args) - 0.05,
+            lambda *args: joins_by_halving(*args) / math.log(10),
+            lambda w, X, y, eta: (y * (X @ w)).min() / math.log(10),
+            lambda w, X, y, eta: np.sort(y * (X @ w))[1] / math.log(10),
+            lambda w, X, y, eta: 0.0,
+            lambda *args: (joins_by_halving(*args), 1.0),
         ],
     },
 }
