@@ -333,7 +333,7 @@ WORST = Exercise(
         lambda r: 1 / worst_cosine(r),
         "The other way round: a cosine is at most 1.",
         lambda r: _cosine(1 / 2, r),
-        "That is the query halfway, q = 1/2. The smallest cosine is elsewhere, unless r = 1: differentiate.",
+        "That is the cosine at q = 1 / 2, and at 1 / (1 + r^2). The smallest is elsewhere: differentiate.",
         lambda r: _cosine(min(1, 1 / r), r),
         "That is the query with q = 1 / r, nearly the worst one for large r: differentiate.",
         lambda r: _cosine(r / (1 + r), r),

@@ -11,9 +11,9 @@
 # %% [markdown]
 # **After this lesson you can**
 #
-# - turn the statements about $p$ into statements about $W$, and compute its SVM from inner products alone;
+# - turn the statements about $p$ into statements about $W$, and its SVM into inner products;
 # - write $W_{\mathrm{mm}}$ as a sum of outer products, and read its rank off it;
-# - say what a conflict between two sequences costs;
+# - say what a conflict between two sequences costs (optional);
 # - derive from a symmetry of the data what $W$ learns in self-attention, and for which queries it works.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (nonnegative least squares), [lesson
@@ -41,7 +41,6 @@ from mini_attn.paths import regularization_path
 
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest
-np.set_printoptions(precision=4, suppress=True)
 BLUE, ORANGE, GREEN, BLACK = (plots.COLORS[name] for name in ("blue", "vermillion", "green", "black"))
 again = "this differs from the text: if exercise {} has no tick, start there"
 
@@ -56,17 +55,16 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # s_i = \mathrm{softmax}(h_i), \qquad h_{it} = x_{it}^\top W z_i .$$
 #
 # Sequence $i$ sees $W$ only through $p_i = W z_i$: that is *its* $p$, compared with its tokens as in
-# lesson 06. Figure 1 shows two sequences in the plane with three tokens each, and two with five.
+# lesson 06. Figure 1 shows two sequences.
 
 
 # %%
 def fit(model, tokens, steps=2000, lr=0.1, **options):
     """Normalised steps of length lr in every trial, in place: what was recorded, with W (records, ...)."""
     optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=len(tokens.trials))
-    record = {"W": lambda m: m.W}
-    history = train.fit(model, tokens, optimizer, steps, record=record, progress=False, **options)
+    run = train.fit(model, tokens, optimizer, steps, record={"W": lambda m: m.W}, progress=False, **options)
     model.requires_grad_(False)
-    return history
+    return run
 
 
 def att_svm(tokens, selected, norm="fro"):
@@ -74,20 +72,21 @@ def att_svm(tokens, selected, norm="fro"):
     return svm.solve(svm.attention_problem(tokens.X, tokens.z, selected), norm=norm, throw=False)
 
 
-plane, every = {3: 25, 5: 55}, [*range(1, 40), *range(40, 2000, 40)]  # tokens: seed
-for T, seed in plane.items():
-    tokens = data.random_tokens(n=2, T=T, d=2, seed=seed)
-    free, pair = models.CrossAttention(d=2), models.FactoredAttention(d=2, m=2, scale=0.3)
-    path, factored = (fit(model, tokens, every=every)["W"] for model in (free, pair))  # (records, 2, 2)
-    selected = geometry.selected_tokens(free.attention(tokens))
-    W_mm = att_svm(tokens, selected).value
-    alike = [float(geometry.cosine(W, W_mm, batch_dims=0)) for W in (path[-1], factored[-1])]
-    plane[T] = tokens, selected, W_mm, path, factored
-    print(f"T = {T}: tokens {(selected + 1).tolist()}; cosine to the prediction: ", end="")
-    print(f"W trained {alike[0]:.3f}, K and Q trained {alike[1]:.2f}")
-    assert torch.equal(selected, tokens.optimal)
-    assert torch.equal(selected, geometry.selected_tokens(pair.attention(tokens)))
-    assert alike[0] > 0.998 > 0.92 > alike[1]
+plane, every = {3: 38, 5: 94}, [*range(1, 40), *range(40, 2000, 40)]  # tokens: the draw that is shown
+for T, k in plane.items():
+    draws = data.random_tokens(n=2, T=T, d=2, trials=100, seed=9)
+    free = models.CrossAttention(2, trials=100)
+    pair = models.FactoredAttention(2, m=2, trials=100, scale=0.3)  # K, Q: m columns, entries of this size
+    path, factored = (fit(model, draws, every=every)["W"] for model in (free, pair))  # (records, 100, 2, 2)
+    selected = geometry.selected_tokens(free.attention(draws))
+    W_mm = att_svm(draws, selected).value
+    alike = [geometry.cosine(W[-1], W_mm) for W in (path, factored)]
+    shown = dataclasses.replace(draws, **{name: getattr(draws, name)[k] for name in "Xzyv"})
+    plane[T] = shown, selected[k], W_mm[k], path[:, k], factored[:, k]
+    print(f"T = {T}, cosine to the prediction, shown (median of 100): W {alike[0][k]:.2f} ", end="")
+    print(f"({alike[0].median():.2f}); K, Q {alike[1][k]:.2f} ({alike[1].median():.2f})")
+    assert torch.equal(selected[k], geometry.selected_tokens(pair.attention(draws))[k])
+    assert alike[0][k] > 0.998 > 0.92 > alike[1][k]
 
 
 # %% jupyter={"source_hidden": true}
@@ -130,23 +129,22 @@ axes[1].set_ylabel("")
 show(
     fig,
     alt="Two unit circles, with three and with five tokens of each of two sequences on them. Inside, a blue "
-    "and an orange curve, W applied to each query, end on dashed rays. A dotted line across each ray cuts the "
-    "selected token, drawn full, off from the other tokens of its sequence. Thin lines with a diamond, for "
-    "keys and queries, end elsewhere, nearly on one line through the origin.",
+    "and an orange curve, W applied to each query, end on dashed rays. A dotted line across each ray cuts "
+    "the selected token, drawn full, off from the other tokens of its sequence. Thin lines with diamonds, "
+    "for keys and queries, end elsewhere, nearly on one line through the origin.",
 )
 
 # %% [markdown]
 # **Figure 1.** Sequence 1 in blue (circles), sequence 2 in orange (squares); the selected token is full.
 # Outside: the queries. Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from $W = 0$, the
-# start left out. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$, computed without training. Dotted: the
-# line orthogonal to it, halfway between the selected token and the next. Diamonds: the end, if keys and
-# queries are trained, $W = K Q^\top$. They select the same tokens and go elsewhere: lesson 11. Here we train
-# $W$.
+# start left out. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$. Dotted: the line orthogonal to it, halfway
+# between the selected token and the next. Diamonds: the end, if keys and queries are trained, $W = K Q^\top$
+# (lesson 11). Of 100 draws we chose two in which they end elsewhere: see the medians.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.2 W is a p
 #
-# The logit is linear in $W$. With $\langle A, B \rangle = \sum_{jk} A_{jk} B_{jk}$,
+# The logit is linear in $W$. With $\langle A, B \rangle = \sum_{jl} A_{jl} B_{jl}$,
 #
 # $$h_{it} = x_{it}^\top W z_i = \langle x_{it} z_i^\top,\, W \rangle = k_{it} \cdot \mathrm{vec}(W), \qquad
 # k_{it} = \mathrm{vec}(x_{it} z_i^\top) \in \mathbb{R}^{d^2} .$$
@@ -191,8 +189,7 @@ check("10.1", first_logits)
 
 # %%
 six = data.random_tokens(n=6, T=8, d=10, seed=1)
-model = models.CrossAttention(10)
-step = -100 * closed_form(model, six, losses.logistic)()[1]["W"]
+step = -100 * closed_form(models.CrossAttention(10), six, losses.logistic)()[1]["W"]
 measured = models.CrossAttention(10, init=step).logits(six).detach().numpy()
 predicted = first_logits(*(array.numpy() for array in (six.X, six.z, six.scores)), 100.0)
 assert np.abs(measured - predicted).max() < 1e-9, again.format("10.1")
@@ -229,13 +226,12 @@ print(f"all {measured.size} logits as predicted")
 # > $W_{\mathrm{mm}}(\alpha)$ and longer than that radius, $\lVert W \rVert_F \to \infty$ and $W / \lVert W
 # > \rVert_F \to W_{\mathrm{mm}} / \lVert W_{\mathrm{mm}} \rVert_F$.
 #
-# The norm is Frobenius' because gradient descent measures $W$ as a long vector (lesson 03). We take
-# normalised steps, from starts anywhere. That they end where the theorem says is a measurement: Figure 1, and
-# 100 trials in section 10.5.
+# The norm is Frobenius' because gradient descent measures $W$ as a long vector (lesson 03). Our runs take
+# normalised steps, from starts anywhere: that they end there too is a measurement.
 #
 # Lesson 02's dual needs only inner products of comparisons, and these are two kernels, multiplied:
 #
-# $$\langle a z^\top, a' z'^\top \rangle = \sum_{jk} a_j z_k a'_j z'_k = (a \cdot a')\,(z \cdot z') .$$
+# $$\langle a z^\top, a' z'^\top \rangle = \sum_{jl} a_j z_l a'_j z'_l = (a \cdot a')\,(z \cdot z') .$$
 
 
 # %%
@@ -266,9 +262,8 @@ X, z = one.X.numpy(), one.z.numpy()
 a = comparisons(X, one.optimal.numpy())
 lam = weights(gram(a, z))
 W_mm = (lam[:, None] * a).T @ np.repeat(z, 7, axis=0)  # the sum of lam_it a_it z_i^T
-library = att_svm(one, one.optimal)
 print(f"{lam.size} comparisons, {np.count_nonzero(lam)} with weight; norm of W_mm {np.linalg.norm(W_mm):.4f}")
-assert np.abs(W_mm - library.value.numpy()).max() < 1e-6
+assert np.abs(W_mm - att_svm(one, one.optimal).value.numpy()).max() < 1e-6
 
 # %% [markdown]
 # The solution is a sum of comparisons, weighted by the dual variables $\lambda_{it} \ge 0$ (`lam`):
@@ -292,7 +287,6 @@ for n, T, d, distinct in ((6, 8, 10, 6), (14, 3, 8, 14), (6, 8, 10, 2)):
     solution = att_svm(tokens, tokens.optimal)
     rank = torch.linalg.matrix_rank(solution.value[solution.status == "optimal"], rtol=1e-5)
     print(f"{n:3d} {T:3d} {d:3d} {distinct:9d} {len(rank):10d} {rank.min():18d} {rank.max():7d}")
-    assert (rank <= min(distinct, d)).all()
     assert rank.max() == min(distinct, d)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -334,18 +328,13 @@ check("10.2", price)
 angles = np.linspace(0.05, 3.09, 20)
 queries = torch.tensor([[[1.0, 0.0], [np.cos(turn), np.sin(turn)]] for turn in angles])  # (20, 2, 2)
 pair = torch.tensor([[0.6, 0.8], [0.6, -0.8]], dtype=torch.float64).expand(20, 2, 2, 2)
-head = torch.tensor([0.0, 1.0], dtype=torch.float64).expand(20, 2)
 margins = {}
 for agree in (True, False):
-    labels = torch.tensor([1.0, 1.0 if agree else -1.0], dtype=torch.float64).expand(20, 2)
-    two = data.TokenData(X=pair, z=queries, y=labels, v=head)
-    model = models.CrossAttention(2, trials=20)
-    fit(model, two, steps=3000, every=3000)
-    leads = geometry.margins(model.logits(two), two.optimal).amin((-2, -1))
-    margins[agree] = (leads / model.W.flatten(1).norm(dim=1)).numpy()
+    selected = torch.tensor([0, 0 if agree else 1]).expand(20, 2)
+    margins[agree] = svm.solve(svm.attention_problem(pair, queries, selected)).margin.numpy()
     reached = margins[agree] * [price(1.6, turn, agree) for turn in angles]
-    print(f"{'agree' if agree else 'conflict':8s}: descent reaches {reached.min():.0%} of the margin or more")
-    assert 0.975 < reached.min() <= reached.max() < 1 + 1e-6, again.format("10.2")
+    assert np.abs(reached - 1).max() < 1e-5, again.format("10.2")
+print(f"all {2 * len(angles)} margins as predicted")
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7.5, 3.6))
@@ -353,7 +342,7 @@ turn = np.linspace(0, np.pi, 200)
 for agree, color, marker, name in ((True, BLUE, "o", "same token"), (False, ORANGE, "s", "conflict")):
     line = 1.6 * (np.cos(turn / 2) if agree else np.sin(turn / 2))
     ax.plot(np.degrees(turn), line, color=color, linestyle="-" if agree else "--", label=f"{name}, predicted")
-    ax.plot(np.degrees(angles), margins[agree], marker, color=color, label=f"{name}, descent")
+    ax.plot(np.degrees(angles), margins[agree], marker, color=color, label=f"{name}, solved")
 ax.set(xlabel="angle between the two queries (degrees)", ylabel="margin", ylim=(0, 2.15))
 ax.set_xticks([0, 45, 90, 135, 180])
 ax.legend(ncol=2, loc="upper center")
@@ -361,13 +350,12 @@ show(
     fig,
     alt="Margin against the angle between two queries. If both sequences select the same token it falls from "
     "1.6 at 0 to 0 at 180 degrees, along a cosine; if they conflict it rises from 0 to 1.6, along a sine. "
-    "Markers of trained matrices lie on both lines.",
+    "Markers of solved SVMs lie on both lines.",
 )
 
 # %% [markdown]
 # **Figure 2.** Two sequences with the same two tokens, 1.6 apart. Lines: the largest margin, from exercise
-# 10.2. Markers: the smallest lead over $\lVert W \rVert_F$ after 3,000 normalised steps. At 0 and at 180
-# degrees one of the two is impossible, for *any* $d$.
+# 10.2. Markers: the SVM, solved. At 0 and at 180 degrees one of the two is impossible, for *any* $d$.
 
 # %% [markdown]
 # **Try it.** Turn the second query through the first one, and see $W_{\mathrm{mm}}$ make one $p$ for both, or
@@ -416,10 +404,11 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.5 The paper's data
 #
-# Now the setting of the paper's public code: $n = 6$, $T = 8$, $d = 10$, all vectors uniform on the unit
+# The paper's public code takes $n = 6$, $T = 8$, $d = 10$, all vectors uniform on the unit
 # sphere, 2,000 normalised steps of length 0.1 from the start of `torch.nn.Linear`. We train 100 trials like
 # this, and again from zero with growing steps, of length $0.1 \sqrt{j}$ in step $j$. On the same data we
-# follow the path of lesson 08, the least loss for $\lVert W \rVert_F \le R$, to $R = 1000$.
+# follow lesson 08's path, the least loss for $\lVert W \rVert_F \le R$, outwards from $R = 1$ to 1000: this
+# finds a *branch*, which need not stay the least.
 
 # %%
 cross = data.random_tokens(n=6, T=8, d=10, trials=100, seed=2)
@@ -427,25 +416,33 @@ record_at = [1, 3, 10, 30, 60, 100, 200, 400, 700, 1000, 1400, 2000]
 draw = torch.rand(100, 10, 10, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 start = (2 * draw - 1) / 10**0.5  # torch.nn.Linear: uniform between -1/sqrt(d) and 1/sqrt(d)
 paper, zero, ball = (models.CrossAttention(10, trials=100, init=init) for init in (start, None, None))
+branch = regularization_path(ball, cross, [1, 3, 10, 30, 100, 300, 1000])
 runs = {
-    "the paper's": (paper, fit(paper, cross, every=record_at)["W"][1:]),
     "growing": (zero, fit(zero, cross, every=[2000], schedule=train.growing)["W"][1:]),
-    "path": (ball, regularization_path(ball, cross, [1, 3, 10, 30, 100, 300, 1000])["W"]),
+    "the paper's": (paper, fit(paper, cross, every=record_at)["W"][1:]),
+    "branch": (ball, branch["W"]),
 }
-curves, chosen = {}, {}
-print("             cosine to Frobenius: mean   least   to nuclear: mean   locally optimal   same as growing")
-for name in ("growing", "the paper's", "path"):
-    model, W = runs[name]
-    chosen[name] = geometry.selected_tokens(model.attention(cross).detach())
-    limits = {norm: att_svm(cross, chosen[name], norm).value for norm in ("fro", "nuc")}
+curves = {}
+print("             cosine to Frobenius: mean   least   to nuclear: mean   locally optimal   best tokens")
+for name, (model, W) in runs.items():
+    selected = geometry.selected_tokens(model.attention(cross).detach())
+    limits = {norm: att_svm(cross, selected, norm).value for norm in ("fro", "nuc")}
     curves[name] = {norm: torch.stack([geometry.cosine(w, V) for w in W]) for norm, V in limits.items()}
     fro, nuclear = curves[name]["fro"][-1], curves[name]["nuc"][-1].mean()
     logits = models.CrossAttention(10, trials=100, init=limits["fro"]).logits(cross)
-    local = geometry.locally_optimal(cross.scores, logits, chosen[name]).sum()
-    same = (chosen[name] == chosen["growing"]).all(-1).sum()
-    print(f"{name:12s} {fro.mean():25.3f} {fro.min():7.3f} {nuclear:18.3f} {local:17d} {same:17d}")
+    local = geometry.locally_optimal(cross.scores, logits, selected).sum()
+    hit = (selected == cross.optimal).all(-1)
+    print(f"{name:12s} {fro.mean():25.3f} {fro.min():7.3f} {nuclear:18.3f} {local:17d} {hit.sum():13d}")
     assert 0.84 < nuclear < 0.88 < 0.99 < fro.mean()
+    # the paper's 100th trial has not settled: continued with growing steps, it changes its tokens
     assert name == "the paper's" or (fro.min() > 0.999 and local == 100)
+best = att_svm(cross, cross.optimal)
+rival = models.CrossAttention(10, trials=100, init=1000 * best.value / best.objective[:, None, None])
+lower = losses.logistic(cross.y * rival(cross)).mean(-1) < branch.loss[-1]
+print(
+    f"best tokens: feasible in {(best.status == 'optimal').sum()}; where the branch ends on others, ", end=""
+)
+print(f"their W_mm at R = 1000 has a lower loss in {lower[~hit].sum()} of {(~hit).sum()}")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.5, 3.6))
@@ -468,10 +465,11 @@ show(
 # middle 80%. The SVMs are those of the tokens that each trial has selected in the end.
 
 # %% [markdown]
-# **$W$ goes to the Frobenius SVM of its own choice of tokens.** With growing steps, and along the path, the
-# cosine ends above .999 and the choice is locally optimal in all 100 trials. Descent and the path choose the
-# same tokens in most, but not in all. The nuclear SVM has its turn in [lesson
-# 11](11_key_query_nuclear.ipynb), where $K$ and $Q$ are trained.
+# **$W$ goes to the Frobenius SVM of its own choice of tokens, and the choice is local.** With growing steps
+# the cosine ends above .999, at locally optimal tokens, in all 100 trials. But only 72 choose the best ones,
+# feasible in all (section 10.3). The branch does no better: 65. *The path itself* ends at the best tokens in
+# all 100 (lesson 08): where the branch ends elsewhere, their $W_{\mathrm{mm}}$ has a lower loss, 35 times
+# of 35. (The nuclear SVM: [lesson 11](11_key_query_nuclear.ipynb).)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.6 When the query is one of the tokens
@@ -531,7 +529,7 @@ check("10.3", symmetric_part)
 # %% [markdown]
 # So on endless data $W = b\,(I - ee^\top) + b_v\,ee^\top$ with $e = v / \lVert v \rVert$. Call this the
 # *form*, and $r = b_v / b$ its *ratio*: $bI$ has $r = 1$. On finite data $W$ is its form, read off as in the
-# exercise, plus a *rest*.
+# exercise, plus a *rest*, measured as a share of $\lVert W \rVert_F$.
 #
 # **The first step.** Let the head and all tokens have length one, and drop the index $i$. Token 1, the query,
 # is the best. By exercise 10.1, with $\eta = 1$, the first step on endless data is an expectation over
@@ -548,21 +546,25 @@ check("10.3", symmetric_part)
 # b = \frac{1}{d - 1}\, \mathbb{E} \Big[ |\ell'(u)|\, \frac1T\, (\gamma_1 - u)(1 - \gamma_1^2) \Big] .$$
 
 # %% [markdown]
-# **Its ratio $r$ tends to $T$ for large $d$.** There $S_t = \sqrt d\, \gamma_t$ are $T$ standard Gaussians,
-# drawn independently and then sorted so that $S_1$ is the largest, and $|\ell'(u)| \to |\ell'(0)| = \frac12$.
-# Write $S_t = \bar S + \rho\, \nu_t$ with the mean $\bar S$ and $\rho^2 = \sum_t (S_t - \bar S)^2$: for
-# Gaussians $\bar S$, $\rho$ and $\nu$ are independent, and sorting does not change that. With $\sum_t (S_t -
-# \bar S) S_t = \rho^2$ in $b_v$ and $S_1 - \bar S = \rho\, \nu_1$ in $b$,
+# **Its ratio $r$ tends to $T$ for large $d$.** Along $v$ the pulls of all $T$ tokens add up, also those of
+# bad tokens, which lie on the other side and are pushed away. Across $v$ only the query's own pull is left.
 #
-# $$b_v \approx \frac{\mathbb{E}[\rho^2 (\bar S + \rho\, \nu_1)]}{2T d^{3/2}}
+# <details><summary>Why exactly $T$</summary>
+#
+# For large $d$ the $\xi_t = \sqrt d\, \gamma_t$ are $T$ standard Gaussians, drawn independently and then
+# sorted so that $\xi_1$ is the largest, and $|\ell'(u)| \to |\ell'(0)| = \frac12$. Write $\xi_t = \bar\xi +
+# \rho\, \nu_t$ with the mean $\bar\xi$ and $\rho^2 = \sum_t (\xi_t - \bar\xi)^2$: for Gaussians $\bar\xi$,
+# $\rho$ and $\nu$ are independent, and sorting does not change that. With $\sum_t (\xi_t - \bar\xi) \xi_t =
+# \rho^2$ in $b_v$ and $\xi_1 - \bar\xi = \rho\, \nu_1$ in $b$,
+#
+# $$b_v \approx \frac{\mathbb{E}[\rho^2 (\bar\xi + \rho\, \nu_1)]}{2T d^{3/2}}
 # = \frac{\mathbb{E}[\rho^3]\; \mathbb{E}[\nu_1]}{2T d^{3/2}} , \qquad
 # b \approx \frac{\mathbb{E}[\rho]\; \mathbb{E}[\nu_1]}{2T d^{3/2}} , \qquad
 # r \to \frac{\mathbb{E}[\rho^3]}{\mathbb{E}[\rho]} = T .$$
 #
-# (Here $\mathbb{E}[\nu_1] > 0$ cancels, and $\rho^2$ is $\chi^2$ with $k = T - 1$ degrees of freedom, so
-# $\mathbb{E}[\rho^3] = (k + 1)\, \mathbb{E}[\rho]$.) In words: along $v$ the pulls of all $T$ tokens add up,
-# also those of bad tokens, which lie on the other side and are pushed away. Across $v$ only the query's own
-# pull is left.
+# (Here $\mathbb{E}[\nu_1] > 0$ cancels, and $\rho^2$ is $\chi^2$ with $T - 1$ degrees of freedom, so
+# $\mathbb{E}[\rho^3] = T\, \mathbb{E}[\rho]$.)
+# </details>
 
 # %% [markdown]
 # ### Exercise 10.4: The query that fares worst
@@ -606,7 +608,8 @@ check("10.4", worst_cosine)
 #
 # Beside a random query the other tokens are random directions. Each has a smaller cosine with $p = W x_1$
 # with the probability $F(\cos\theta)$, where $F$ is the distribution function of one coordinate of a random
-# unit vector. So the share of random queries that select themselves is the mean of $F(\cos\theta)^{T - 1}$.
+# unit vector. So the share of random queries that are *served*, that is, select themselves, is the mean of
+# $F(\cos\theta)^{T - 1}$.
 
 
 # %%
@@ -636,7 +639,6 @@ def selects_itself(W, X):
     return (np.einsum("ntd,de,ne->nt", X, W, X[:, 0]).argmax(axis=1) == 0).mean()
 
 
-excess = {}
 print("first step, n = 5000        least cosine          share that selects its query")
 print("  T   d   r / T   rest   foreseen   found   random: foreseen   found   best: found")
 for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
@@ -648,92 +650,111 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
     least, worst = geometry.cosine(p, new.X[:, 0], batch_dims=1).min(), worst_cosine(ratio)
     foreseen, random = foreseen_share(ratio, T, d), selects_itself(W, new.X.numpy())
     best = selects_itself(W, best_first(dataclasses.replace(new, v=many.v)).X.numpy())
-    excess[T, d] = ratio / T - 1
     print(f"{T:3d} {d:3d}{ratio / T:8.2f}{rest:7.2f}{worst:11.2f}{least:8.2f}", end="")
     print(f"{foreseen:19.2f}{random:8.2f}{best:14.2f}")
-    assert abs(random - foreseen) < 0.035, again.format("10.3")
+    assert abs(random - foreseen) < 0.05, again.format("10.3")
     assert abs(least - worst) < 0.02, again.format("10.4")
     assert best > 0.99
-for T, few, middle, most in ((8, 4, 10, 40), (30, 10, 25, 60)):
-    assert 0.65 > excess[T, few] > 0.4 > 0.25 > excess[T, middle] > 0.1 > excess[T, most] > -0.02
+    assert d < 40 or abs(ratio / T - 1) < 0.1
 
 # %% [markdown]
-# As $d$ grows, the ratio falls from one and a half times $T$ to within 10% of it. With $n = 5000$ the first
-# step serves over 99% of best queries at all six sizes, and of random ones the foreseen share.
+# As $d$ grows, the ratio falls from one and a half times $T$ to within 10% of it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Later steps
 #
-# As $bI$ selects the best tokens of every training set, their Att-SVM is feasible. By section 10.5 we expect
-# $W_{\mathrm{mm}}$. We take $d = 10$, growing steps, and three trials of 50 and of 400 sequences.
+# As $bI$ selects the best tokens of every training set, their Att-SVM is feasible. Does descent end there? We
+# take $d = 10$, growing steps, and 20 trials of 50 sequences or five of 400; once only sequences whose
+# *rivals*, the other tokens, have a cosine of at most .3 to the best one.
 
 # %%
 STEPS, later = [1, 3, 10, 30, 100, 300, 1000], {}
-print("d = 10        rest         random queries served by W_mm")
-print(" T    n   step 1   W_mm   foreseen from its form   measured")
-for T, n in ((8, 50), (8, 400), (30, 50), (30, 400)):
-    tokens = best_first(data.random_tokens(n=n, T=T, d=10, trials=3, seed=3))
-    new = data.random_tokens(n=2000, T=T, d=10, seed=4).X.numpy()
-    path = fit(models.CrossAttention(10, trials=3), tokens, 1000, schedule=train.growing, every=STEPS)["W"]
+print("d = 10                  rest             W_mm serves: random queries     best queries")
+print(" T    n   rivals   step 1   W_mm   ratio    mean   least to most")
+for T, n, limit in ((8, 50, 1), (8, 400, 1), (8, 400, 0.3), (30, 50, 1), (30, 400, 1)):
+    trials = 20 if n == 50 else 5
+    pool = best_first(data.random_tokens(n=5 * n, T=T, d=10, trials=trials, seed=3))
+    near = (pool.X[:, :, 1:] @ pool.z[..., None]).amax((-2, -1))  # cosine of the nearest rival (trials, 5n)
+    kept = torch.stack([(row <= limit).nonzero()[:n, 0] for row in near])
+    X, y = pool.X.take_along_dim(kept[..., None, None], 1), pool.y.take_along_dim(kept, 1)
+    tokens, e = dataclasses.replace(pool, X=X, z=X[:, :, 0], y=y), pool.v.numpy()
+    model = models.CrossAttention(10, trials=trials)
+    path = fit(model, tokens, 1000, schedule=train.growing, every=STEPS)["W"]
     W_mm = att_svm(tokens, tokens.optimal).value
     assert (geometry.cosine(path[-1], W_mm) > 0.998).all()
-    W = torch.cat([path[1:], W_mm[None]]).numpy()  # (8, 3, 10, 10)
-    ratio, rest = np.moveaxis([[read(row[k], tokens.v[k].numpy()) for k in range(3)] for row in W], -1, 0)
-    foreseen = np.vectorize(foreseen_share)(ratio[-1], T, 10)
-    random = np.array([[selects_itself(w, new) for w in row] for row in W])
-    later[T, n] = ratio, rest, random
-    print(f"{T:2d} {n:4d}{rest[0].mean():9.2f}{rest[-1].mean():7.2f}", end="")
-    print(f"{foreseen.mean():16.2f}{random[-1].mean():18.2f}")
+    W = torch.cat([path[1:], W_mm[None]]).numpy()  # (8, trials, 10, 10)
+    ratio, rest = np.moveaxis([[read(row[k], e[k]) for k in range(trials)] for row in W], -1, 0)
+    new = data.random_tokens(n=2000, T=T, d=10, seed=4)
+    random = np.array([[selects_itself(w, new.X.numpy()) for w in row] for row in W])
+    trained = [best_first(dataclasses.replace(new, v=v)).X.numpy() for v in pool.v]
+    best = np.mean([selects_itself(W[-1, k], trained[k]) for k in range(trials)])
+    later[T, n, limit] = np.array([ratio, rest, random])
+    share, *means = random[-1], rest[0].mean(), rest[-1].mean(), ratio[-1].mean()
+    print(
+        f"{T:2d} {n:4d}{limit:9.1f}{means[0]:9.2f}{means[1]:7.2f}{means[2]:8.2f}{share.mean():8.2f}", end=""
+    )
+    print(f"{share.min():8.2f} to {share.max():.2f}{best:17.2f}")
     assert 1 < ratio[-1].min() < ratio[-1].max() < 4
-    assert foreseen.min() > 0.99
-ratio, rest, random = later[30, 50]
-assert 0.86 < random[-1].mean() < 0.94 < 0.96 < random[4].mean()  # W_mm, and step 100
+    assert min(best, *np.vectorize(foreseen_share)(ratio[-1], T, 10)) > 0.99
+ratio, rest, random = later[30, 50, 1]
+assert 0.9 < random[-1].mean() < 0.96 < random[4].mean()  # W_mm, step 100
+assert (rest[4] < rest[-1]).all()
 assert worst_cosine(ratio[0]).max() < 0.35 < 0.8 < worst_cosine(ratio[-1]).min()
+assert (later[8, 400, 0.3][:2, -1].max(axis=1) < later[8, 400, 1][:2, -1].min(axis=1)).all()
+
 
 # %% jupyter={"source_hidden": true}
-fig, axes = plt.subplots(1, 2, figsize=(9, 3.6))
-fig.get_layout_engine().set(wspace=0.08)
+fig, axes = plt.subplots(1, 3, figsize=(11, 3.7))
 looks = {8: (GREEN, "^"), 30: (ORANGE, "s")}
-for (T, n), (ratio, _, random) in later.items():
+for (T, n, limit), drawn in later.items():
+    if limit < 1:
+        continue
     (color, marker), line = looks[T], "--" if n == 50 else "-"
-    for ax, values in zip(axes, (ratio, random), strict=True):
-        *row, limit = values.mean(axis=1)
-        ax.plot(STEPS, row, line, marker=marker, color=color, label=f"$T = {T}$, $n = {n}$")
-        ax.plot(6000, limit, marker, color=color, markersize=9, markerfacecolor="none")
-axes[0].set(yscale="log", ylabel="ratio $r = b_v / b$", ylim=(1, 60))
+    face = "white" if n == 50 else color
+    for ax, values in zip(axes, drawn, strict=True):
+        where = np.array([*STEPS, 6000]) * {8: 0.94, 30: 1.06}[T]
+        ax.vlines(where, values.min(axis=1), values.max(axis=1), color=color, linewidth=3, alpha=0.35)
+        look = {"marker": marker, "color": color, "markerfacecolor": face, "markersize": 6}
+        ax.plot(where[:-1], values[:-1].mean(axis=1), line, label=f"$T = {T}$, $n = {n}$", **look)
+        ax.plot(where[-1:], values[-1:].mean(axis=1), **look)
+axes[0].set(yscale="log", ylabel="ratio $r = b_v / b$", ylim=(1, 70))
 axes[0].set_yticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
-axes[1].set(ylabel="share of random queries", ylim=(0, 1.05))
+axes[1].set(ylabel="rest", ylim=(0, 0.68))
+axes[2].set(ylabel="share of random queries served", ylim=(0, 1.05))
 for ax in axes:
     ax.set(xscale="log", xlabel="step")
     ax.set_xticks([1, 10, 100, 1000, 6000], ["1", "10", "100", "1,000", "$W_{\\mathrm{mm}}$"])
     ax.minorticks_off()
-axes[1].legend(loc="lower right", fontsize=9, handlelength=4)
+axes[2].legend(loc="lower right", fontsize=8, handlelength=4)
 show(
     fig,
-    alt="Two panels against the step, for 8 and 30 tokens and for 50 and 400 sequences. The ratio falls from "
-    "about 10 and 45 to between 2 and 3. The share of random queries rises to nearly 1, but for 30 tokens "
-    "and 50 sequences it falls again to 0.9. Open markers at the end show W_mm.",
+    alt="Three panels against the step, for 8 and 30 tokens and 50 and 400 sequences. The ratio falls from "
+    "about 10 and 45 to between 2 and 3. The rest stays low until step 30, then grows to about a half for 50 "
+    "sequences and a third for 400. The share of random queries rises to nearly 1, but for 30 tokens and 50 "
+    "sequences it falls again, to 0.94, with bars from 0.87 to 0.98. The last markers show W_mm.",
 )
 
 # %% [markdown]
-# **Figure 4.** The ratio of $W$, and the share of random queries that select themselves, along the run: means
-# of three trials. Open markers: $W_{\mathrm{mm}}$, computed without training.
+# **Figure 4.** Along the run, all rivals: means, and bars from the least trial to the largest. Last
+# markers: $W_{\mathrm{mm}}$.
 
 # %% [markdown]
-# **This answers the lesson's question.** By step 1,000 all 12 trials have a cosine above .998 to
+# **This answers the lesson's question.** By step 1,000 all 55 trials have a cosine above .998 to
 # $W_{\mathrm{mm}}$.
 #
 # *The form.* Later steps lower the ratio to between 1 and 4. For $T = 30$ and $n = 50$ the least cosine of
-# exercise 10.4 rises from below .35 to above .8. Why does $r > 1$ survive? By the form, a best query leads
-# with
+# exercise 10.4 rises from below .35 to above .8.
+#
+# *The rest* grows meanwhile. Best queries, as in training, are still served above 99%. Random ones pay, most
+# for $T = 30$ and $n = 50$: the form alone would serve over 99%.
+#
+# *Near rivals carry part of both.* By the form, a best query leads with
 #
 # $$(x_1 - x_t)^\top W x_1 = b\,(1 - x_t \cdot x_1) + (b_v - b)\, \gamma_1\, (\gamma_1 - \gamma_t) .$$
 #
 # Against a rival at a small distance $\delta$ the first term is only $b\, \delta^2 / 2$. The second is of
-# first order in $\delta$, and positive for $r > 1$ and $\gamma_1 > 0$.
-#
-# *The rest.* That of $W_{\mathrm{mm}}$ falls slower with $n$ than that of the first step. Random queries pay
-# for it most for $T = 30$ and $n = 50$: the form alone would serve over 99%.
+# first order in $\delta$, and positive for $r > 1$ and $\gamma_1 > 0$: one reason why $r > 1$ survives.
+# Without near rivals both are smaller in every trial, and the rest does not grow.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.8 Where it breaks: one query, two answers
@@ -749,7 +770,7 @@ show(
 #
 # `words[i]` are the numbers of the words of sequence $i$; its query is its first word, and it is to select
 # the word at position `selected[i]` (counted from 0). Is the Att-SVM feasible? Return a bool. (A word may
-# stand in a sequence twice; then neither token can be ahead.)
+# stand in a sequence twice; then neither can be ahead of the other.)
 #
 # <details><summary>Hint 1</summary>
 #
@@ -790,16 +811,13 @@ check("10.5", consistent)
 # %%
 rng = np.random.default_rng(0)
 embedding = torch.tensor(rng.normal(size=(8, 8)))
-verdicts = []
-for _ in range(100):
-    words, selected = rng.integers(0, 8, size=(4, 3)), rng.integers(0, 3, size=4)
-    X = embedding[torch.tensor(words)]
-    solution = svm.solve(svm.attention_problem(X, X[:, 0], torch.tensor(selected)), throw=False)
-    verdicts.append((bool(consistent(words, selected)), str(solution.status) == "optimal"))
-feasible, same = sum(solved for _, solved in verdicts), sum(mine == solved for mine, solved in verdicts)
-print(f"4 sequences of 3 out of 8 words, 100 draws: {feasible} feasible; foreseen in {same} of 100")
-assert same == 100, again.format("10.5")
-assert 20 < feasible < 80
+words, selected = rng.integers(0, 8, size=(100, 4, 3)), rng.integers(0, 3, size=(100, 4))
+X = embedding[torch.tensor(words)]
+solution = svm.solve(svm.attention_problem(X, X[:, :, 0], torch.tensor(selected)), throw=False)
+solved = np.asarray(solution.status == "optimal")
+same = [bool(consistent(*draw)) for draw in zip(words, selected, strict=True)] == solved
+print(f"4 sequences of 3 out of 8 words, 100 draws: {solved.sum()} feasible; foreseen in {same.sum()} of 100")
+assert same.all(), again.format("10.5")
 
 # %% [markdown]
 # A loop of arrows proves infeasibility (lesson 02's certificate), in any dimension: both answers hang on the
@@ -811,9 +829,10 @@ assert 20 < feasible < 80
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | direction of $W$, growing steps | Frobenius SVM of its own choice | above .999 in 100 of 100 trials |
+# | its choice | the best tokens (feasible in all) | 72 of 100 |
 # | ratio of the first step | $T$ for large $d$ | from $1.5\,T$ to within 10% as $d$ grows |
-# | random queries served by it | a mean of $F(\cos\theta)^{T-1}$ | within .035 at six sizes |
-# | the same, by $W_{\mathrm{mm}}$, $T = 30$, $d = 10$, $n = 50$ | its form: above .99 | .90 in the mean |
+# | random queries served by it | a mean of $F(\cos\theta)^{T-1}$ | within .05 at six sizes |
+# | by $W_{\mathrm{mm}}$, $T = 30$, $d = 10$, $n = 50$ | its form: above .99 | .93 in the mean of 20 trials |
 # | words that contradict | a loop of arrows | 100 of 100 draws |
 
 # %% [markdown]
@@ -840,8 +859,8 @@ assert 20 < feasible < 80
 # **3.** In Figure 4, for $T = 30$ and $n = 50$, why may it pay to stop early?
 # <details><summary>Answer</summary>
 #
-# By step 100 the ratio is down and the rest is still small. Then the ratio hardly changes, but the rest
-# grows to that of $W_{\mathrm{mm}}$.
+# Most of the ratio's fall is over by step 100. It falls on, which by the form can only help; but the rest
+# grows on too, in all 20 trials, and the mean share falls from above .96 to below it.
 # </details>
 
 # %%
@@ -851,13 +870,13 @@ progress("10")
 # ## Summary
 #
 # - $W$ is a $p$ for the keys $x_{it} z_i^\top$: gradient, Att-SVM and theorem carry over, with their
-#   conditions. Descent and the path end at the Frobenius SVM of their choice.
+#   conditions. Descent ends at the Frobenius SVM of a local choice: the best tokens in 72 of 100 trials.
 # - $W_{\mathrm{mm}} = \sum_i \bar a_i z_i^\top$, so its rank is at most $\min(n, d)$.
 # - Equal queries can contradict each other, and then no $d$ helps.
 # - Where the query is the best token, the first step on endless data makes $W = b\,(I - ee^\top) +
 #   b_v\,ee^\top$, $e$ along $v$, with $b_v / b \to T$ for large $d$.
-# - Later steps go to $W_{\mathrm{mm}}$. At $d = 10$, for $T = 8$ and 30, its ratio is between 1 and 4, and
-#   its rest is about half of its norm for $n = 50$, and about a third for $n = 400$.
+# - Later steps go to $W_{\mathrm{mm}}$. At $d = 10$, for $T = 8$ and 30, its ratio is between 1 and 4. It
+#   serves queries of the kind that was trained; random ones pay for its rest.
 
 # %% [markdown]
 # ## Further reading
