@@ -5,7 +5,8 @@ in direction to W_mm = argmin ||W||_F s.t. (x_alpha - x_t)^T W z >= 1 for a loca
 rank W_mm <= min(n, d). Argued and measured in the lesson: the part of a start outside the span of the
 comparisons stays under plain gradient steps, and bounds the cosine; two queries at an angle have margins
 cos(angle/2) and sin(angle/2) times the distance of the tokens; in self-attention, where sequences agree, W
-goes towards b (I - ee^T) + b_v ee^T, e along v; descent and the path end at the same kind of SVM.
+goes towards b (I - ee^T) + b_v ee^T, e along v; descent and the followed branch of the path end at the
+SVM of a local choice, and the path itself at that of the best tokens; near rivals carry W's ratio and rest.
 """
 
 from dataclasses import replace
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from mini_attn import data, geometry, models, optim, svm, train
+from mini_attn import data, geometry, losses, models, optim, svm, train
 from mini_attn.paths import regularization_path
 
 SEEDS = (51, 52)  # the lesson uses others
@@ -54,11 +55,11 @@ def test_descent_goes_to_the_frobenius_svm_of_a_locally_optimal_choice(size, see
 
 
 @pytest.mark.parametrize(("size", "seed"), [(SIZES[0], 51), (SIZES[1], 52)])
-def test_the_path_goes_to_the_frobenius_svm_of_a_locally_optimal_choice(size, seed):
-    """Followed to R = 1000 in 40 trials; the choice is descent's in most, but not in all."""
+def test_the_followed_branch_ends_at_a_local_choice_and_the_path_at_the_best(size, seed):
+    """Followed to R = 1000 in 40 trials; where it ends on other tokens, the best ones' SVM has less loss."""
     tokens = data.random_tokens(*size, trials=40, seed=seed)
     model = models.CrossAttention(size[2], trials=40)
-    regularization_path(model, tokens, [1, 3, 10, 30, 100, 300, 1000])
+    branch = regularization_path(model, tokens, [1, 3, 10, 30, 100, 300, 1000])
     model.requires_grad_(False)
     selected = geometry.selected_tokens(model.attention(tokens))
     fro = att_svm(tokens, selected).value
@@ -67,6 +68,38 @@ def test_the_path_goes_to_the_frobenius_svm_of_a_locally_optimal_choice(size, se
     assert geometry.locally_optimal(tokens.scores, logits, selected).all()
     descent = geometry.selected_tokens(trained(tokens, 2000).attention(tokens))
     assert 28 <= (selected == descent).all(-1).sum() < 40
+    best = att_svm(tokens, tokens.optimal)
+    assert (best.status == "optimal").all()
+    init = 1000 * best.value / best.objective[:, None, None]
+    rival = models.CrossAttention(size[2], trials=40, init=init).requires_grad_(False)
+    loss = losses.logistic(tokens.y * rival(tokens)).mean(-1)
+    elsewhere = (selected != tokens.optimal).any(-1)
+    assert 5 < elsewhere.sum() < 25
+    assert (loss < branch.loss[-1])[elsewhere].all()
+
+
+@pytest.mark.parametrize(("T", "d", "limit"), [(8, 10, 0.3), (5, 7, 0.35)])
+def test_without_near_rivals_the_ratio_and_the_rest_are_smaller(T, d, limit):
+    """Of 1,500 sequences that ask with their best token, 200: the first, or the first without near rivals."""
+    many = data.random_tokens(1500, T, d, trials=4, seed=57)
+    order = many.scores.argsort(dim=-1, descending=True)[..., None]
+    X = many.X.take_along_dim(order, -2)
+    near = (X[:, :, 1:] @ X[:, :, 0, :, None]).amax((-2, -1))
+    found = []
+    for most in (1.0, limit):
+        few = torch.stack([x[row <= most][:200] for x, row in zip(X, near, strict=True)])
+        assert few.shape == (4, 200, T, d)
+        first = torch.zeros(4, 200, dtype=torch.int64)
+        W = svm.solve(svm.attention_problem(few, few[:, :, 0].contiguous(), first)).value
+        P = many.v[:, :, None] * many.v[:, None, :]  # heads have length one
+        along = (P * W).sum((-2, -1), keepdim=True)
+        across = (torch.einsum("kii->k", W)[:, None, None] - along) / (d - 1)
+        form = across * (torch.eye(d) - P) + along * P
+        rest = (W - form).flatten(1).norm(dim=1) / W.flatten(1).norm(dim=1)
+        found.append(torch.stack([(along / across).flatten(), rest]))
+    mixed, far = found
+    assert (far.amax(1) < mixed.amin(1)).all()
+    assert (far[1] < 0.6 * mixed[1]).all()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
