@@ -139,7 +139,7 @@ show(
 # Outside: the queries. Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from $W = 0$, the
 # start left out. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$. Dotted: the line orthogonal to it, halfway
 # between the selected token and the next. Diamonds: the end, if keys and queries are trained, $W = K Q^\top$
-# (lesson 11). Of 100 draws we chose two in which they end elsewhere: see the medians.
+# (lesson 11's method). Of 100 draws we chose two in which they end elsewhere: see the medians.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.2 W is a p

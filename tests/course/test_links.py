@@ -21,7 +21,7 @@ LINK = re.compile(r"\[([^\]]*)\]\(([^)]+)\)")
 
 
 # A lesson may look ahead and say so: 01 needs the SVMs of a hundred sets, and 02 explains the solver.
-AHEAD = {"01": {"svm.solve", "svm.label_problem"}}
+AHEAD = {"01": {"svm.solve", "svm.label_problem"}, "10": {"models.FactoredAttention"}}
 
 
 @cache
