@@ -328,171 +328,144 @@ GROWTH = Exercise(
 )
 
 
-def _leading(M):
-    """The leading pair of M and its largest singular value."""
-    xi, values, zeta = np.linalg.svd(M)
-    return xi[:, 0], zeta[0], values[0]
+def _root(matrix):
+    """The root of a symmetric matrix without negative eigenvalues."""
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors * np.sqrt(np.clip(values, 0, None)) @ vectors.T
 
 
-def _cost(U, V):
-    return ((U**2).sum() + (V**2).sum()) / 2
+def _remembered(W, M, beta, scale=lambda beta: beta**4 / 4, cost=None, speeds=None):
+    """The two answers; scale(beta) under the roots, cost(sigma, root, beta), speeds(sigma, root, pull)."""
+    sigma = _singular(W)
+    root, along = np.sqrt(sigma**2 + scale(beta)), _along(M, W, len(W))
+    return (
+        cost(sigma, root, beta) if cost else root.sum(),
+        speeds(sigma, root, along) if speeds else 2 * root * along,
+    )
 
 
-def _size(U, V, M):
-    xi, zeta, _ = _leading(M)
-    return ((U.T @ xi + V.T @ zeta) ** 2).sum() / 4
+def _remembered_with(**changes):
+    return lambda W, M, beta: _remembered(W, M, beta, **changes)
 
 
-def _power(U, V, M):
-    return _leading(M)[2] * _cost(U, V) / (M * (U @ V.T)).sum()
+def remembered(W, M, beta):
+    """(cost, speeds) of factors that came by the flow from U = beta I, V = 0.
 
-
-def _factor(c, growth):
-    return growth ** (1 / (c - 1))
-
-
-def _wait_with(power=_power, size=_size, cost=_cost, factor=_factor):
-    """The answer, with power(U, V, M), size(U, V, M), cost(U, V) or factor(c, share's growth) replaced."""
-
-    def answer(U, V, M, then):
-        with np.errstate(all="ignore"):
-            c = power(U, V, M)
-            return c, factor(c, then * cost(U, V) / size(U, V, M))
-
-    return answer
-
-
-def wait(U, V, M, then):
-    """(c, factor): N = ||U^T xi + V^T zeta||^2 / 4 grows like C^c; the growth of C until N / C is then.
-
-    With the leading pair of M fixed (U^T xi)' = ||M|| V^T zeta and (V^T zeta)' = ||M|| U^T xi, so
-    N' = 2 ||M|| N, and the cost has C' = 2 <M, W>: c = ||M|| C / <M, W>.
+    U^T U - V^T V = beta^2 I for ever. So (U U^T)^2 - beta^2 U U^T = W W^T, and U U^T has the eigenvalues
+    r_k + beta^2 / 2 with r_k^2 = sigma_k^2 + beta^4 / 4, V V^T likewise r_k - beta^2 / 2: the cost is
+    sum r_k, and sigma_k' = xi_k^T (M V V^T + U U^T M) zeta_k = 2 r_k xi_k^T M zeta_k.
     """
-    return _wait_with()(U, V, M, then)
+    return _remembered(W, M, beta)
 
 
-def _nuclear(U, V):
-    return _singular(U @ V.T).sum()
+def _speeds_by_rows(W, M, beta):
+    """Takes the rows of the left vectors for the vectors."""
+    xi, sigma, zeta = np.linalg.svd(W)
+    return remembered(W, M, beta)[0], 2 * np.sqrt(sigma**2 + beta**4 / 4) * np.diag(xi @ M @ zeta.T)
 
 
-def _size_with(U, V, M, left=1, right=1):
-    """The size, with a row of the left vectors or a column of the right ones where left or right is 0."""
-    xi, _, zeta = np.linalg.svd(M)
-    xi, zeta = xi[:, 0] if left else xi[0], zeta[0] if right else zeta[:, 0]
-    return ((U.T @ xi + V.T @ zeta) ** 2).sum() / 4
+def _speeds_by_columns(W, M, beta):
+    """Takes the columns of the right vectors, which come transposed, for the vectors."""
+    xi, sigma, zeta = np.linalg.svd(W)
+    return remembered(W, M, beta)[0], 2 * np.sqrt(sigma**2 + beta**4 / 4) * np.diag(xi.T @ M @ zeta)
 
 
-def _power_of_nuclear(U, V, M):
-    return _leading(M)[2] * _nuclear(U, V) / (M * (U @ V.T)).sum()
+def _speeds_of_the_speed(W, M, beta):
+    """The singular values of the speed of W."""
+    left, right = (_root(one + np.eye(len(W)) * beta**4 / 4) for one in (W @ W.T, W.T @ W))
+    return remembered(W, M, beta)[0], _singular(M @ right + left @ M)
 
 
-def _live(U, V, M):
-    """The pull along the leading pair of W."""
-    return _along(M, U @ V.T, 1)[0]
-
-
-def _wait_cases(rng):
-    """Factors with a few live directions, somewhat unbalanced, and a little of everything else.
-
-    M has the live directions with values about 1 and newcomers with others, in most cases several, so that
-    the ratio of its two largest singular values is not c.
-    """
+def _remembered_cases(rng):
+    """beta^2 / 2 among the singular values, which are distinct: no answer that drops either is right."""
     cases = []
-    for (d1, d2, m), live, others in (
-        ((3, 3, 3), (5.0, 3.0), (1.6,)),
-        ((4, 4, 5), (9.0, 4.0), (2.6, 1.5)),
-        ((4, 3, 3), (7.0,), (2.0, 1.4)),
-        ((5, 4, 4), (6.0, 2.5), (3.2, 0.5)),
-        ((3, 5, 4), (20.0, 12.0), (3.5,)),
+    for d, beta, sizes in (
+        (2, 1.5, (2.0, 0.4)),
+        (3, 2.2, (4.0, 1.5, 0.3)),
+        (3, 0.7, (1.0, 0.3, 0.05)),
+        (4, 1.7, (6.0, 2.0, 0.8, 0.02)),
     ):
-        rank, r = len(live) + len(others), len(live)
-        left, right = (np.linalg.qr(rng.normal(size=(k, k)))[0][:, :rank] for k in (d1, d2))
-        turn, _ = np.linalg.qr(rng.normal(size=(m, m)))
-        grown, tilt = np.array(live) * rng.uniform(0.9, 1.1), rng.uniform(1.25, 1.4)
-        U = left[:, :r] * np.sqrt(grown) * tilt @ turn[:r] + rng.normal(size=(d1, m)) * 0.1
-        V = right[:, :r] * np.sqrt(grown) / tilt @ turn[:r] + rng.normal(size=(d2, m)) * 0.1
-        sign = 1.0 if len(cases) % 2 else -1.0
-        near = 1 + rng.uniform(0.06, 0.1) * np.array([sign, -sign])[:r]
-        M = left * (np.array([*near, *others]) * rng.uniform(0.02, 0.08)) @ right.T
-        share = _size(U, V, M) / _cost(U, V)
-        cases.append((U, V, M, share * rng.uniform(2.2, 6)))
+        left, right = (np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(2))
+        W = left * (np.array(sizes) * rng.uniform(0.85, 1.15, d)) @ right.T
+        while True:
+            M = rng.normal(size=(d, d))
+            along = _along(M, W, d)
+            if abs(along).min() > 0.2 and along.min() < 0 < along.max():
+                break
+        cases.append((W, M, beta * rng.uniform(0.95, 1.05)))
     return cases
 
 
-WAIT = Exercise(
+REMEMBERED = Exercise(
     id="04.5",
-    title="What is missing, and how fast does it grow?",
+    title="What a run remembers",
     points=3,
     minutes=15,
     difficulty=3,
-    reference=wait,
-    cases=_wait_cases,
-    compare=Compare(rtol=3e-3),
+    reference=remembered,
+    cases=_remembered_cases,
+    compare=Compare(rtol=1e-4),
     misconceptions=known(
-        _wait_with(power=lambda U, V, M: _leading(M)[2]),
-        "Half the rate of N is the largest singular value of M. A power needs the rate of C beside it.",
-        _wait_with(power=lambda U, V, M: 2 * _leading(M)[2]),
-        "That is the rate of N. The power is this rate over that of C.",
-        _wait_with(power=lambda U, V, M: 2 * _power(U, V, M)),
-        "Twice too large. The cost has a half in front, and two factors that move: C' = 2 <M, W>.",
-        _wait_with(power=lambda U, V, M: _power(U, V, M) / 2),
-        "Half of it: N is a square, so its rate is twice that of the vector U^T xi + V^T zeta.",
-        _wait_with(power=_power_of_nuclear, cost=_nuclear),
-        "You took the nuclear norm of W for the cost. They agree for balanced factors only.",
-        _wait_with(power=_power_of_nuclear),
-        "For c you took the nuclear norm of W, not the cost. They agree for balanced factors only.",
-        _wait_with(power=lambda U, V, M: _leading(M)[2] / _live(U, V, M)),
-        "You divided by the pull along W's leading pair. Derive the rate of C: all directions count.",
-        _wait_with(power=lambda U, V, M: _leading(M)[2] / _singular(M)[1]),
-        "You divided by the second singular value of M. Derive the rate of C.",
-        _wait_with(power=lambda U, V, M: np.linalg.norm(M) * _cost(U, V) / (M * (U @ V.T)).sum()),
-        "You took the Frobenius norm of M. Along its leading pair M has its largest singular value.",
-        _wait_with(size=lambda U, V, M: 4 * _size(U, V, M)),
-        "The size has a factor 1/4.",
-        _wait_with(size=lambda U, V, M: np.sqrt(_size(U, V, M))),
-        "The size is the square of a length.",
-        _wait_with(size=lambda U, V, M: abs(_leading(M)[0] @ U @ V.T @ _leading(M)[1])),
-        "You took xi^T W zeta for the size. Here it is || U^T xi + V^T zeta ||^2 / 4.",
-        _wait_with(size=lambda U, V, M: _size(U, V, U @ V.T)),
-        "For the size you took the leading pair of W. Take that of M.",
-        _wait_with(
-            power=lambda U, V, M: _live(U, V, M) * _cost(U, V) / (M * (U @ V.T)).sum(),
-            size=lambda U, V, M: _size(U, V, U @ V.T),
-        ),
-        "You took the leading pair of W. Take that of M.",
-        _wait_with(size=lambda U, V, M: _size_with(U, V, M, right=0)),
-        "The vector zeta is the first row of what np.linalg.svd returns last, not its first column.",
-        _wait_with(size=lambda U, V, M: _size_with(U, V, M, left=0)),
-        "The vector xi is the first column of what np.linalg.svd returns first, not its first row.",
-        _wait_with(size=lambda U, V, M: ((U.T @ _leading(M)[0] - V.T @ _leading(M)[1]) ** 2).sum() / 4),
-        "The difference of the two vectors shrinks. The sum grows.",
-        _wait_with(size=lambda U, V, M: ((U.T @ _leading(M)[0]) ** 2).sum()),
-        "V has a part as well: U^T xi + V^T zeta.",
-        _wait_with(cost=_nuclear),
-        "Your share is N over the nuclear norm of W. Asked is N / C.",
-        _wait_with(cost=lambda U, V: 2 * _cost(U, V)),
+        _remembered_with(scale=lambda beta: 0.0),
+        "That is for balanced factors, U^T U = V^T V. Here the difference is beta^2 I, now as at the start.",
+        _remembered_with(cost=lambda sigma, root, beta: sigma.sum()),
+        "For the cost you took the nuclear norm, that of balanced factors. U^T U - V^T V is beta^2 I here.",
+        _remembered_with(speeds=lambda sigma, root, along: 2 * sigma * along),
+        "Your speeds belong to balanced factors, U^T U = V^T V. Here the difference is beta^2 I.",
+        _remembered_with(scale=lambda beta: beta**4),
+        "g^2 - beta^2 g = sigma^2 has g = beta^2 / 2 + sqrt(beta^4 / 4 + sigma^2): you lost the 4.",
+        _remembered_with(scale=lambda beta: beta**2 / 4),
+        "At the start U^T U = beta^2 I, not beta I: square it.",
+        _remembered_with(scale=lambda beta: beta**2),
+        "Under the root stands beta^4 / 4: g^2 - beta^2 g = sigma^2 for the eigenvalues g of U U^T.",
+        _remembered_with(cost=lambda sigma, root, beta: 2 * root.sum()),
         "The cost has a factor 1/2.",
-        _wait_with(cost=lambda U, V: 1.0),
-        "then is a share: it is N / C that grows to it, not N.",
-        _wait_with(factor=lambda c, growth: growth ** (1 / c)),
-        "The share grows like C^(c - 1): C grows while you wait. The exponent is 1 / (c - 1).",
-        _wait_with(factor=lambda c, growth: growth ** (c - 1)),
-        "The power is upside down: solve factor^(c - 1) = growth of the share.",
-        _wait_with(factor=lambda c, growth: growth**c),
-        "That is a power of the share's growth. N grows like C^c: solve for the growth of C.",
-        _wait_with(factor=lambda c, growth: growth),
-        "That is the factor by which the share must grow. By which does C grow meanwhile?",
-        _wait_with(factor=lambda c, growth: np.log(growth) / (c - 1)),
-        "That is the logarithm of the factor.",
-        _wait_with(factor=lambda c, growth: _factor(c, 1 / growth)),
-        "That is the inverse: the share grows up to then.",
-        _wait_with(factor=lambda c, growth: growth * _factor(c, growth)),
-        "That is the growth of N, factor^c. Asked is that of C.",
-        lambda *given: wait(*given)[::-1],
-        "Return c first, then the factor.",
-        lambda U, V, M, then: (1 / _power(U, V, M), wait(U, V, M, then)[1]),
-        "That is the rate of C over that of N. Turn it round.",
+        _remembered_with(cost=lambda sigma, root, beta: (root + beta**2 / 2).sum() / 2),
+        "That is the half of ||U||^2. The cost has that of ||V||^2 besides.",
+        _remembered_with(cost=lambda sigma, root, beta: (root - beta**2 / 2).sum() / 2),
+        "That is the half of ||V||^2. The cost has that of ||U||^2 besides.",
+        _remembered_with(cost=lambda sigma, root, beta: (root + beta**2 / 2).sum()),
+        "That is ||U||^2. ||V||^2 is smaller: V V^T has the eigenvalues h with h^2 + beta^2 h = sigma^2.",
+        _remembered_with(cost=lambda sigma, root, beta: (root - beta**2 / 2).sum()),
+        "That is ||V||^2. ||U||^2 is larger: U U^T has the eigenvalues g with g^2 - beta^2 g = sigma^2.",
+        _remembered_with(cost=lambda sigma, root, beta: sigma.sum() + len(sigma) * beta**2 / 2),
+        "The start's cost and the nuclear norm do not just add up: find the eigenvalues of U U^T and V V^T.",
+        _remembered_with(cost=lambda sigma, root, beta: len(sigma) * beta**2 / 2),
+        "That is the cost at the start. What never changes is U^T U - V^T V, not the lengths.",
+        _remembered_with(speeds=lambda sigma, root, along: root * along),
+        "Half of it: both factors move, and M V V^T and U U^T M both have a part.",
+        lambda W, M, beta: _remembered(
+            W, M, beta, speeds=lambda sigma, root, along: (root - beta**2 / 2) * along
+        ),
+        "That is what the motion of U does, M V V^T. V moves too: U U^T M.",
+        lambda W, M, beta: _remembered(
+            W, M, beta, speeds=lambda sigma, root, along: (root + beta**2 / 2) * along
+        ),
+        "That is what the motion of V does, U U^T M. U moves too: M V V^T.",
+        _remembered_with(speeds=lambda sigma, root, along: along),
+        "So trained entries would move. A product moves with M V V^T + U U^T M (exercise 04.1).",
+        _remembered_with(speeds=lambda sigma, root, along: 2 * root * along / sigma),
+        "These are rates. Speeds are asked for: do not divide by sigma_k.",
+        _remembered_with(speeds=lambda sigma, root, along: 2 * root * abs(along)),
+        "A singular value may also shrink: its speed has a sign.",
+        _remembered_with(speeds=lambda sigma, root, along: np.sort(2 * root * along)[::-1]),
+        "Your speeds are sorted. They belong in the order of the singular values.",
+        lambda W, M, beta: _remembered(
+            W, M, beta, speeds=lambda sigma, root, along: 2 * root * np.linalg.svd(M)[1]
+        ),
+        "You took the singular values of M. Its part along the singular vectors of W moves sigma_k.",
+        _speeds_of_the_speed,
+        "The singular values of the speed are not the speeds of the singular values: put it between xi_k and "
+        "zeta_k.",
+        _speeds_by_rows,
+        "The vectors xi_k are the columns of what np.linalg.svd returns first, not its rows.",
+        _speeds_by_columns,
+        "The vectors zeta_k are the rows of what np.linalg.svd returns last, not its columns.",
+        _remembered_with(speeds=lambda sigma, root, along: -2 * root * along),
+        "Uphill: M is the negative gradient already.",
+        lambda *given: remembered(*given)[::-1],
+        "Return the cost first, then the speeds.",
     ),
 )
 
-EXERCISES = [SPEED, BLANK, CHARGES, GROWTH, WAIT]
+EXERCISES = [SPEED, BLANK, CHARGES, GROWTH, REMEMBERED]

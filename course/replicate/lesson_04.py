@@ -33,17 +33,18 @@ def far(W, Y):
     return Y * np.exp(log_slopes - log_slopes.max((-2, -1), keepdims=True)), u.min((-2, -1))
 
 
-def follow(U, V, Y, digits):
+def follow(U, V, Y, digits, most=np.inf):
     """U, V and the steps taken when the loss is first below 10^-k, for each k of digits: (digits, ...) each.
 
-    The steps are normalised, so short that they follow the flow.
+    The steps are normalised, so short that they follow the flow. What is not below after `most` steps is
+    given as it is then.
     """
     kept = [np.full((len(digits), *part.shape), np.nan) for part in (U, V)]
     taken, steps = np.zeros((len(digits), *U.shape[:-2]), int), 0
     levels = np.log(10) * np.reshape(digits, (-1, *[1] * (U.ndim - 2)))
     while (missing := np.isnan(kept[0][..., 0, 0])).any():
         M, least = far(U @ V.mT, Y)
-        new = missing & (least >= levels)
+        new = missing & ((least >= levels) | (steps >= most))
         taken[new] = steps
         for all_kept, part in zip(kept, (U, V), strict=True):
             all_kept[new] = np.broadcast_to(part, all_kept.shape)[new]
@@ -76,13 +77,6 @@ def rest(U, V, Y, eps, steps=(500, 1000)):
     return side_by_side(U, V, Y, etas, [len(etas)], eps)[0]
 
 
-def logs(U, V, M):
-    """log N and log C of many pairs (U, V), N along the leading pairs of M."""
-    left, _, right = np.linalg.svd(M)
-    N = ((U.mT @ left[..., :1] + V.mT @ right[..., :1, :].mT) ** 2).sum((-2, -1)) / 4
-    return np.log([N, ((U**2).sum((-2, -1)) + (V**2).sum((-2, -1))) / 2])
-
-
 def truncated(Y, rank):
     """The tables of that rank nearest to Y (..., d, d), with its largest singular values and no others."""
     left, sizes, right = np.linalg.svd(Y)
@@ -90,7 +84,16 @@ def truncated(Y, rank):
 
 
 def c_of(W, Y):
-    """c of balanced factors of W: ||M||_op ||W||_* / <M, W>."""
+    """c = ||S||_op, with S the pull at W, scaled to <S, W> = ||W||_*."""
     M, _ = far(W, Y)
     largest = np.linalg.norm(M, 2, axis=(-2, -1))
     return largest * np.linalg.norm(W, "nuc", axis=(-2, -1)) / (M * W).sum((-2, -1))
+
+
+def judge(U, V, Y):
+    """c, the cosine of (U, V) to (M V, M^T U), which is 1 at KKT points, and the nuclear margin."""
+    W = U @ V.mT
+    M, least = far(W, Y)
+    lengths = [((a**2).sum((-2, -1)) + (b**2).sum((-2, -1))) ** 0.5 for a, b in ((U, V), (M @ V, M.mT @ U))]
+    kkt = 2 * (M * W).sum((-2, -1)) / np.prod(lengths, axis=0)
+    return c_of(W, Y), kkt, least / np.linalg.norm(W, "nuc", axis=(-2, -1))

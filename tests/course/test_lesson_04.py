@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 from course import exercises
 from mini_attn import losses, svm
 
-speed, best_blank, charges, growth, wait = (spec.reference for spec in exercises.exercises("04"))
+speed, best_blank, charges, growth, remembered = (spec.reference for spec in exercises.exercises("04"))
 
 
 def rows(seed, n=7, d1=4, d2=3):
@@ -99,26 +99,19 @@ def test_the_best_blank_is_the_best(seed):
     assert all(norm(best) <= norm(c) + 1e-12 for c in best + np.linspace(-3, 3, 601))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_wait_is_what_two_factors_do(seed):
-    """Descent on two factors with the constant pull M, in small steps, from each case of 04.5.
-
-    A short while, in which c stays as it is: N has grown by 1 percent, C by the power 1 / c of this.
-    """
-    for U, V, M, then in exercises.find("04.5").draw(seed):
-        left, _, right = np.linalg.svd(M)
-
-        def sizes(U, V, xi=left[:, 0], zeta=right[0]):
-            return np.log([((U.T @ xi + V.T @ zeta) ** 2).sum() / 4, ((U**2).sum() + (V**2).sum()) / 2])
-
-        c, factor = wait(U, V, M, then)
-        before, eta = sizes(U, V), 1e-5 / np.linalg.norm(M, 2)
-        for _ in range(500):
-            U, V = U + eta * M @ V, V + eta * M.T @ U
-        new, cost = sizes(U, V) - before
-        assert new / cost == pytest.approx(c, rel=0.01)
-        assert (c - 1) * np.log(factor) == pytest.approx(np.log(then) - before[0] + before[1])
-        assert c > 1
+@pytest.mark.parametrize(("seed", "beta"), [(0, 2.0), (1, 0.5), (2, 1e-2)])
+def test_a_run_remembers_its_start(seed, beta):
+    """Descent in tiny steps under a pull that turns: cost and speeds from W, the pull and beta alone."""
+    rng = np.random.default_rng(seed)
+    U, V, one, other = beta * np.eye(4), np.zeros((4, 4)), *rng.normal(size=(2, 4, 4))
+    for t in range(4000):
+        M = one + np.sin(t / 500) * other
+        before, (U, V) = (U, V), (U + 2e-4 * M @ V, V + 2e-4 * M.T @ U)
+        if t in (1000, 3999):
+            cost, speeds = remembered(before[0] @ before[1].T, M, beta)
+            assert sum((part**2).sum() for part in before) / 2 == pytest.approx(cost, rel=0.01)
+            sizes = [np.linalg.svd(a @ b.T)[1] for a, b in (before, (U, V))]
+            np.testing.assert_allclose((sizes[1] - sizes[0]) / 2e-4, speeds, atol=0.02 * abs(speeds).max())
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -174,27 +167,36 @@ def test_under_a_penalty_a_newcomer_grows_at_a_constant_rate(seed, d, decay, les
     assert np.log(then / one) / 40 == pytest.approx(2 * (c - 1) * decay, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("seeds", "d", "start"),
-    [(range(1230, 1250), 10, 1e-4), (range(1300, 1310), 14, 1e-5), (range(5), 24, 1e-5)],
-)
-def test_the_size_grows_with_the_power_of_the_law(seeds, d, start, lesson):
-    """On other surveys, all of them.
+@pytest.mark.parametrize("d", [10, 14])
+def test_a_smaller_start_stalls_longer(d, lesson):
+    """Other surveys: the medians' order at 100 digits, near KKT points, and that all margins climb."""
+    Y = lesson["tables"](range(1230, 1240), d)[1]
+    pairs = lesson["follow"](*lesson["begin"]([0.1, 1e-3, 1e-5], Y), Y, [10, 100])[:2]
+    c, kkt, margins = lesson["judge"](*pairs, Y)
+    reached = margins / lesson["solve"](Y)[1]
+    assert reached.max() < 1 + 1e-6
+    assert (np.diff(reached, axis=0) > 0).all()
+    assert (np.diff(np.median(reached[1], axis=1)) < -0.01).all()
+    assert (np.diff(np.median(c[1], axis=1)) > 0.1).all()
+    assert kkt[1].min() > 0.95
+    assert (c >= 1 - 1e-9).all()
 
-    Measured on 570: 0.89 to 1.004 of c from 10 digits, 0.946 to 1.034 from 100.
-    """
-    Y = lesson["tables"](seeds, d)[1]
-    U, V, taken = (
-        part[:, 0] for part in lesson["follow"](*lesson["begin"]([start], Y), Y, [10, 11, 100, 105])
-    )
-    assert taken.max() < 5000
-    for k, error in ((0, 0.12), (2, 0.06)):
-        M = lesson["far"](U[k] @ V[k].mT, Y)[0]
-        log_N, log_C = lesson["logs"](U[k : k + 2], V[k : k + 2], M)
-        power = np.diff(log_N, axis=0)[0] / np.diff(log_C, axis=0)[0]
-        c = [wait(*one, 1.0)[0] for one in zip(U[k], V[k], M, strict=True)]
-        np.testing.assert_allclose(power, c, rtol=error)
-        np.testing.assert_allclose(lesson["c_of"](U[k] @ V[k].mT, Y), c, rtol=1e-3)
+
+def test_judge_judges(lesson):
+    """W_nuc with balanced factors has the largest margin; c and the cosine by hand, of any pair."""
+    rng = np.random.default_rng(0)
+    Y = lesson["tables"](range(3), 5)[1]
+    U, V = rng.normal(size=(2, 3, 5, 4))
+    for k, found in enumerate(zip(*lesson["judge"](U, V, Y), strict=True)):
+        W = U[k] @ V[k].T
+        M = Y[k] / (1 + np.exp(Y[k] * W))
+        pair, forces = (
+            np.concatenate([a.ravel(), b.ravel()]) for a, b in ((U[k], V[k]), (M @ V[k], M.T @ U[k]))
+        )
+        c = np.linalg.norm(M, 2) * np.linalg.norm(W, "nuc") / (M * W).sum()
+        kkt = pair @ forces / np.linalg.norm(pair) / np.linalg.norm(forces)
+        least = (Y[k] * W)[Y[k] != 0].min()
+        np.testing.assert_allclose(found, [c, kkt, least / np.linalg.norm(W, "nuc")])
 
 
 @pytest.mark.slow
@@ -280,23 +282,19 @@ def test_the_second_singular_value_slows_down_as_forecast(d, lesson):
     assert sum(slower) >= 9
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("seeds", "d"), [(range(8000, 8010), 10), (range(9000, 9006), 16)])
-def test_with_all_columns_the_margin_climbs_and_with_two_it_stays(seeds, d, lesson):
-    """On other surveys and at another size, from 100 digits to 300; W_nuc has a higher rank than two."""
+@pytest.mark.parametrize(("seeds", "d"), [(range(1400, 1420), 10), (range(1400, 1410), 16)])
+def test_two_columns_may_never_get_the_answers_right(seeds, d, lesson):
+    """On other surveys and at another size, where W_nuc has a higher rank; three columns always do."""
     _, Y = lesson["tables"](seeds, d)
-    nuclear, largest = lesson["solve"](Y)[:2]
-    assert np.linalg.matrix_rank(nuclear, tol=1e-4).min() > 2
-    narrow = 1e-3 * np.random.default_rng(5).normal(size=(2, len(Y), d, 2))
-    climbs = []
-    for pair in ([part[0] for part in lesson["begin"]([1e-3], Y)], narrow):
-        U, V, _ = lesson["follow"](*pair, Y, [100, 300])
-        W = U @ V.mT
-        reached = lesson["far"](W, Y)[1] / np.linalg.norm(W, "nuc", axis=(-2, -1)) / largest
-        assert reached.max() < 1 + 1e-6
-        climbs.append(np.diff(reached, axis=0))
-    assert climbs[0].min() > 0
-    assert climbs[1].max() < 0.01
+    assert np.linalg.matrix_rank(lesson["solve"](Y)[0], tol=1e-4).min() > 2
+    wrong = []
+    for m in (2, 3):
+        narrow = 1e-3 * np.random.default_rng(0).normal(size=(2, 5, len(Y), d, m))
+        U, V, steps = lesson["follow"](*narrow, Y, [10], most=2000)
+        wrong.append(lesson["far"](U @ V.mT, Y)[1][0] <= 0)
+        assert steps[0][~wrong[-1]].max() < 1000
+    assert 0 < wrong[0].sum() < 15
+    assert wrong[1].sum() == 0
 
 
 def test_a_smaller_start_keeps_the_third_direction_out(lesson):

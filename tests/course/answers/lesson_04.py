@@ -122,41 +122,41 @@ def rates_of_unit_pull(U, V, M):
     return np.array([float(r) for r in growth_by_autograd(U, V, M)[:2]]) / np.linalg.norm(M, 2)
 
 
-def wait_by_autograd(U, V, M, then):
-    """Both rates as derivatives of log N and log C along the flow."""
-    U, V, M = (torch.tensor(array) for array in (U, V, M))
-    left, _, right = torch.linalg.svd(M)
-
-    def logs(U, V):
-        size = (U.T @ left[:, 0] + V.T @ right[0]).square().sum() / 4
-        return torch.stack([size.log(), ((U.square().sum() + V.square().sum()) / 2).log()])
-
-    now, (new, cost) = torch.func.jvp(logs, (U, V), (M @ V, M.T @ U))
-    return [new / cost, torch.exp((np.log(then) - now[0] + now[1]) / (new / cost - 1))]
+def a_pair(W, beta):
+    """Factors with W and U^T U - V^T V = beta^2 I: all others are these, turned by one rotation."""
+    left, sigma, right = np.linalg.svd(W)
+    r = np.sqrt(sigma**2 + beta**4 / 4)
+    return left * np.sqrt(r + beta**2 / 2), right.T * np.sqrt(r - beta**2 / 2)
 
 
-def wait_with(factor):
-    """The right power, and another factor: factor(c, growth of the share)."""
+def remembered_by_building(W, M, beta):
+    """Builds a pair, and differentiates the singular values along its flow."""
+    U, V, M = map(torch.tensor, (*a_pair(W, beta), M))
+    _, speeds = torch.func.jvp(lambda U, V: torch.linalg.svdvals(U @ V.T), (U, V), (M @ V, M.T @ U))
+    return (U.square().sum() + V.square().sum()) / 2, speeds
 
-    def wrong(U, V, M, then):
-        c, right = map(float, wait_by_autograd(U, V, M, then))
-        return c, factor(c, right ** (c - 1))
+
+def remembered_with(cost=None, speeds=None):
+    """The right two answers, one of them replaced: cost(W, M, beta) or speeds(W, M, beta)."""
+
+    def wrong(W, M, beta):
+        right = [np.asarray(part) for part in remembered_by_building(W, M, beta)]
+        return cost(W, M, beta) if cost else right[0], speeds(W, M, beta) if speeds else right[1]
 
     return wrong
 
 
-def wait_of_the_mean(U, V, M, then):
-    """Takes the mean of the singular values of M for the pull on what lives."""
-    s = np.linalg.svd(M)[1]
-    return s[0] / s.mean(), wait_by_autograd(U, V, M, then)[1]
+def speeds_of_a_step(W, M, beta):
+    """Over one step of size one."""
+    U, V = a_pair(W, beta)
+    return np.linalg.svd((U + M @ V) @ (V + M.T @ U).T)[1] - np.linalg.svd(W)[1]
 
 
-def wait_of_the_rows(U, V, M, then):
-    """Takes the last column of what svd returns for zeta."""
-    left, _, right = np.linalg.svd(M)
-    size = ((U.T @ left[:, 0] + V.T @ right[:, 0]) ** 2).sum() / 4
-    c = float(wait_by_autograd(U, V, M, then)[0])
-    return c, (then * (np.sum(U**2) + np.sum(V**2)) / 2 / size) ** (1 / (c - 1))
+def speeds_with_roots_on_the_wrong_sides(W, M, beta):
+    """Takes U U^T for V V^T and turns both."""
+    U, V = a_pair(W, beta)
+    left, _, right = np.linalg.svd(W)
+    return np.diag(left.T @ (M @ U @ U.T + V @ V.T @ M) @ right.T)
 
 
 ANSWERS = {
@@ -217,15 +217,19 @@ ANSWERS = {
         ],
     },
     "04.5": {
-        "also_right": wait_by_autograd,
+        "also_right": remembered_by_building,
         "wrong": [
-            wait_of_the_mean,
-            wait_of_the_rows,
-            wait_with(lambda c, growth: growth / c),
-            wait_with(lambda c, growth: growth ** (1 / (c + 1))),
-            wait_with(lambda c, growth: 1 + (growth - 1) / (c - 1)),
-            wait_with(lambda c, growth: np.ceil(growth ** (1 / (c - 1)))),
-            wait_with(lambda c, growth: growth ** (c / (c - 1))),
+            remembered_with(speeds=speeds_of_a_step),
+            remembered_with(speeds=speeds_with_roots_on_the_wrong_sides),
+            remembered_with(cost=lambda W, M, beta: np.linalg.norm(W) + beta**2 / 2),
+            remembered_with(cost=lambda W, M, beta: np.sqrt((W**2).sum() + beta**4 / 4)),
+            remembered_with(cost=lambda W, M, beta: np.sqrt(W**2 + beta**4 / 4).sum()),
+            remembered_with(cost=lambda W, M, beta: np.linalg.norm(W, "nuc") + beta**4 / 4),
+            remembered_with(
+                speeds=lambda W, M, beta: np.asarray(remembered_by_building(W, M, beta)[1])[::-1]
+            ),
+            remembered_with(speeds=lambda W, M, beta: beta**2 * np.diag(M)),
+            lambda W, M, beta: remembered_by_building(W, M, beta)[0],
         ],
     },
 }
