@@ -370,10 +370,20 @@ def _speeds_by_columns(W, M, beta):
     return remembered(W, M, beta)[0], 2 * np.sqrt(sigma**2 + beta**4 / 4) * np.diag(xi.T @ M @ zeta)
 
 
+def _speed_of_W(W, M, beta):
+    left, right = (_root(one + np.eye(len(W)) * beta**4 / 4) for one in (W @ W.T, W.T @ W))
+    return M @ right + left @ M
+
+
 def _speeds_of_the_speed(W, M, beta):
     """The singular values of the speed of W."""
-    left, right = (_root(one + np.eye(len(W)) * beta**4 / 4) for one in (W @ W.T, W.T @ W))
-    return remembered(W, M, beta)[0], _singular(M @ right + left @ M)
+    return remembered(W, M, beta)[0], _singular(_speed_of_W(W, M, beta))
+
+
+def _as_long(W, M, beta):
+    """With the eigenvalues of U U^T for those of V V^T."""
+    large = np.sqrt(_singular(W) ** 2 + beta**4 / 4) + beta**2 / 2
+    return large.sum(), 2 * large * _along(M, W, len(W))
 
 
 def _remembered_cases(rng):
@@ -454,6 +464,17 @@ REMEMBERED = Exercise(
             W, M, beta, speeds=lambda sigma, root, along: 2 * root * np.linalg.svd(M)[1]
         ),
         "You took the singular values of M. Its part along the singular vectors of W moves sigma_k.",
+        _as_long,
+        "You took V V^T to be as large as U U^T. Their eigenvalues differ by beta^2.",
+        lambda W, M, beta: (remembered(W, M, beta)[0], _as_long(W, M, beta)[1]),
+        "In your speeds V V^T is as large as U U^T. Their eigenvalues differ by beta^2.",
+        lambda W, M, beta: (
+            np.sqrt(abs(_singular(W) ** 2 - beta**4 / 4)).sum(),
+            2 * np.sqrt(abs(_singular(W) ** 2 - beta**4 / 4)) * _along(M, W, len(W)),
+        ),
+        "A sign under the root: g^2 - beta^2 g = sigma^2 has g = beta^2 / 2 + sqrt(beta^4 / 4 + sigma^2).",
+        lambda W, M, beta: (remembered(W, M, beta)[0], _speed_of_W(W, M, beta)),
+        "Your second answer is the speed of W. Put it between xi_k and zeta_k, as in exercise 04.4.",
         _speeds_of_the_speed,
         "The singular values of the speed are not the speeds of the singular values: put it between xi_k and "
         "zeta_k.",

@@ -42,7 +42,7 @@ torch.set_num_threads(1)  # small matrices: one thread is fastest
 # ## 4.1 A table with blanks
 #
 # The truth, made up: every person and every film has two coordinates of taste, and the answer is
-# $+1$ (liked) or $-1$, the sign of their inner product. The training sees about half of the answers.
+# $+1$ (liked) or $-1$, the sign of their inner product. About half of the answers are known.
 
 
 # %%
@@ -127,7 +127,7 @@ def speed(U, V, M):
 check("04.1", speed)
 
 # %% [markdown]
-# So a blank does move. The pull of an answer is passed on to other films as far as their rows of $V$ agree
+# So blanks move. The pull of an answer is passed on to other films as far as their rows of $V$ agree
 # with that film's, and to other people likewise by $U$.
 #
 # Two runs take 2,000 steps of size one. The first trains the entries of $W$ from zero, the second factors
@@ -184,8 +184,7 @@ show(
 # **Figure 1.** Purple is positive, orange negative, blank zero. Crosses: blanks filled wrongly.
 
 # %% [markdown]
-# Descent on the entries leaves the blanks at zero: the loss does not contain them. Is our survey a lucky
-# one? `side_by_side` takes the same steps on 200 others, from `begin`. The rival: the known answers, cut to
+# Descent on the entries leaves the blanks at zero: the loss does not contain them. `side_by_side` takes the same steps on 200 others, from `begin`. The rival: the known answers, cut to
 # their largest singular values (`truncated`).
 
 
@@ -437,8 +436,7 @@ assert -1e-9 <= 1 - lower / upper < 1e-6
 # $$\sigma_k(W_t) = a_k b_k = \frac{\beta^2}{4} \left( (1 + \eta \bar\sigma_k)^{2t} - (1 - \eta
 # \bar\sigma_k)^{2t} \right) .$$
 #
-# Soon only the first term counts: $\sigma_k$ grows as if from $\beta^2 / 4$ at its own **rate** (derivative
-# of the logarithm, here in $\eta t$), about $2 \bar\sigma_k$. Small differences in $\bar\sigma_k$ become
+# Soon only the first term counts: $\sigma_k$ grows as if from $\beta^2 / 4$ at its own **rate** (derivative of the logarithm, in $\eta t$), about $2 \bar\sigma_k$. Small differences in $\bar\sigma_k$ become
 # large ones in $W$.
 #
 # *Predict*: once $\sigma_1$ is large, does $\sigma_2$ grow faster than before, or more slowly?
@@ -724,8 +722,7 @@ assert np.linalg.matrix_rank(nuclear, tol=1e-4).min() == 3
 # M, \tilde W \rangle \le \varepsilon \lVert \tilde W \rVert_*$ (section 4.4), with equality at $W$, whose
 # factors are balanced.
 #
-# *Predict*: do all starts get there, and does this table fill the blanks better than the short run of section
-# 4.1? `rest` descends with the penalty.
+# *Predict*: do all starts get there, and does this table fill the blanks better than the short run? `rest` descends with the penalty.
 
 # %%
 W = rest(*begin([1e-8, 0.1, 10], others), others, 1e-3, steps=(2000, 4400))
