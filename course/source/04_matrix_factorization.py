@@ -184,8 +184,9 @@ show(
 # **Figure 1.** Purple is positive, orange negative, blank zero. Crosses: blanks filled wrongly.
 
 # %% [markdown]
-# Descent on the entries leaves the blanks at zero: the loss does not contain them. `side_by_side` takes the same steps on 200 others, from `begin`. The rival: the known answers, cut to
-# their largest singular values (`truncated`).
+# Descent on the entries leaves the blanks at zero: the loss does not contain them. `side_by_side` takes the
+# same steps on 200 others, from `begin`. The rival: the known answers, cut to their largest singular values
+# (`truncated`).
 
 
 # %%
@@ -436,8 +437,9 @@ assert -1e-9 <= 1 - lower / upper < 1e-6
 # $$\sigma_k(W_t) = a_k b_k = \frac{\beta^2}{4} \left( (1 + \eta \bar\sigma_k)^{2t} - (1 - \eta
 # \bar\sigma_k)^{2t} \right) .$$
 #
-# Soon only the first term counts: $\sigma_k$ grows as if from $\beta^2 / 4$ at its own **rate** (derivative of the logarithm, in $\eta t$), about $2 \bar\sigma_k$. Small differences in $\bar\sigma_k$ become
-# large ones in $W$.
+# Soon only the first term counts: $\sigma_k$ grows as if from $\beta^2 / 4$ at its own **rate** (derivative
+# of the logarithm, in $\eta t$), about $2 \bar\sigma_k$. Small differences in $\bar\sigma_k$ become large
+# ones in $W$.
 #
 # *Predict*: once $\sigma_1$ is large, does $\sigma_2$ grow faster than before, or more slowly?
 
@@ -722,7 +724,8 @@ assert np.linalg.matrix_rank(nuclear, tol=1e-4).min() == 3
 # M, \tilde W \rangle \le \varepsilon \lVert \tilde W \rVert_*$ (section 4.4), with equality at $W$, whose
 # factors are balanced.
 #
-# *Predict*: do all starts get there, and does this table fill the blanks better than the short run? `rest` descends with the penalty.
+# *Predict*: do all starts get there, and does this table fill the blanks better than the short run? `rest`
+# descends with the penalty.
 
 # %%
 W = rest(*begin([1e-8, 0.1, 10], others), others, 1e-3, steps=(2000, 4400))
