@@ -107,8 +107,8 @@ LESSONS = [
         "I",
         "04",
         "Factored weights and the nuclear norm",
-        "Train two factors instead of their product: descent is greedy in rank, stalls, and one matrix says "
-        "how fast what is missing grows.",
+        "Train two factors instead of their product: descent is greedy in rank and stalls, longer from a smaller "
+        "start; a small penalty ends the wait.",
         ("01", "02", "03"),
     ),
     Lesson(
@@ -193,8 +193,8 @@ LESSONS = [
         "IV",
         "15",
         "Mirror descent for attention",
-        "Another norm moves W; which tokens win is another matter, and mixing the two makes a published "
-        "distance. On real data the sparse norm is not better.",
+        "Another norm moves W; which tokens win is another matter, and a distance between two runs may be "
+        "either. On real data the sparse norm is not better.",
         ("03", "07", "09", "10"),
     ),
     Lesson(
