@@ -239,7 +239,7 @@ HELD = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 15.3 why do they differ?
+# --------------------------------------------------------------------------- 15.3 way or end?
 def _optimal(chosen, scores, support, beats=np.greater, every=np.all):
     """(trials, choice, norm): whether each selected token scores higher than its support tokens."""
     own = np.take_along_axis(scores[:, None], chosen[..., None], axis=-1)
@@ -301,21 +301,21 @@ def _reasons_cases(rng):
 
 _REASONS_RIVALS = known(
     _reasons_by(count=lambda differ, own, both: (differ, differ & both, differ & ~both, differ & ~own)),
-    "Geometry asks that each choice is locally optimal in its own norm: the others are unfinished, not both.",
+    "The end asks that each choice is locally optimal in its own norm: the others are unfinished, not both.",
     _reasons_by(count=lambda differ, own, both: (differ, differ & own, differ & own & ~both, differ & ~own)),
-    "Path asks more than each choice in its own norm: both have to be locally optimal in both norms.",
+    "The way asks more than each choice in its own norm: both have to be locally optimal in both norms.",
     _reasons_by(
         count=lambda differ, own, both: (differ, differ & own & ~both, differ & own & both, differ & ~own)
     ),
-    "Path and geometry are exchanged: it is path where both norms could hold both choices.",
+    "Way and end are exchanged: it is the way where both norms could hold both choices.",
     _reasons_by(count=lambda differ, own, both: (differ, both, own & ~both, ~own)),
-    "Reasons are asked for where the two choices differ; leave out the data sets where they agree.",
+    "The cases are asked for where the two choices differ; leave out the data sets where they agree.",
     _reasons_by(
         count=lambda differ, own, both: (~differ, differ & own & both, differ & own & ~both, differ & ~own)
     ),
     "The first number counts where they differ, not where they agree.",
     _reasons_by(own=lambda fine: fine[:, 0, 1] & fine[:, 1, 0]),
-    "Its own norm: choice c comes from the run in norm c, so look at support[:, c, c].",
+    "Its own norm: choice m comes from the run in norm m, so look at support[:, m, m].",
     _reasons_by(own=lambda fine: fine[:, 0, 0] | fine[:, 1, 1]),
     "Unfinished: a choice of *either* run that is not locally optimal in its own norm is enough.",
     _reasons_by(own=lambda fine: fine[:, 0, 0]),
@@ -323,11 +323,11 @@ _REASONS_RIVALS = known(
     _reasons_by(own=lambda fine: fine[:, 1, 1]),
     "Both runs may be unfinished: look at the first one's choice too.",
     _reasons_by(both=lambda fine: fine[:, 0, 1] | fine[:, 1, 0]),
-    "Path: the first norm has to hold the second choice *and* the second norm the first.",
+    "Way: the first norm has to hold the second choice *and* the second norm the first.",
     _reasons_by(both=lambda fine: fine[:, 0, 1]),
-    "Path asks both ways: the second choice in the first norm as well.",
+    "Way asks for both: the second choice in the first norm as well.",
     _reasons_by(both=lambda fine: fine[:, 1, 0]),
-    "Path asks both ways: the first choice in the second norm as well.",
+    "Way asks for both: the first choice in the second norm as well.",
     _reasons_by(differ=lambda chosen: (chosen[:, 0] != chosen[:, 1]).all(-1)),
     "Choices differ if one sequence's token differs; not all have to.",
     _reasons_by(optimal=lambda *case: _optimal(*case, every=lambda x, axis: x.all(-1).any(-1))),
@@ -341,12 +341,12 @@ _REASONS_RIVALS = known(
     ),
     "Only support tokens count: others may score higher.",
     _reasons_by(optimal=lambda chosen, scores, support: _optimal(chosen[:, ::-1], scores, support)),
-    "The support tokens support[:, c] belong to chosen[:, c].",
+    "The support tokens support[:, m] belong to chosen[:, m].",
 )
 
 REASONS = Exercise(
     id="15.3",
-    title="Why do they differ?",
+    title="Way or end?",
     points=2,
     minutes=10,
     difficulty=2,
@@ -356,7 +356,7 @@ REASONS = Exercise(
         *_REASONS_RIVALS,
         *known(
             lambda chosen, scores, support: _reasons(chosen, scores, support)[1:],
-            "Four numbers: how many differ, then path, geometry and unfinished.",
+            "Four numbers: how many differ, then way, end and unfinished.",
             lambda chosen, scores, support: [x / len(chosen) for x in _reasons(chosen, scores, support)],
             "Counts of data sets, not shares.",
         ),

@@ -7,20 +7,22 @@
 #
 # **The question: what does another geometry change: where $W$ points, or which tokens it selects?**
 #
-# Where $W$ points has a clean answer, an SVM in another norm. The tokens depend on more than the norm.
+# $W$ points at an SVM in another norm. For the tokens two things count: what that norm can hold, and how its
+# mirror map gets there.
 
 # %% [markdown]
 # **After this lesson you can**
 #
 # - take a mirror step for an attention matrix, and say how fast $W$ can grow;
 # - say what a divergence from the $\ell_\rho$ SVM means, and why $W$ is sparse for a small $\rho$;
-# - say whether two runs select different tokens because of their geometry or because of their path;
+# - say whether two norms select differently by what they can hold (the *end*) or how they get there (the
+#   *way*);
 # - compare optimisers on overlapping splits of real data (optional).
 #
 # **You need** [lesson 03](03_optimizer_geometry.ipynb) (mirror descent), [lesson
 # 07](07_local_global_tokens.ipynb) (local choices), [lesson 09](09_joint_training.ipynb) (training the head)
 # and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 65 minutes, four exercises, the last
-# of them in an optional section.
+# optional.
 
 # %%
 import dataclasses
@@ -37,7 +39,7 @@ from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
 from course.replicate.lesson_15 import choose, optimal
-from mini_attn import data, datasets, geometry, models, optim, plots, svm, train, widgets
+from mini_attn import data, datasets, geometry, heads, models, optim, plots, svm, train, widgets
 
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest
@@ -54,15 +56,13 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 
 # %%
 tokens = data.random_tokens(6, 8, 10, seed=5)
-STEPS = (0, 1, 1000, 2000)
+STEPS = (0, 1, 2, 2000)
 paths, selected = {}, {}
 for rho in (1.1, 2.0, 3.0):
     model = models.CrossAttention(10)  # W_0 = 0
     optimizer = optim.MirrorDescent(model.parameters(), 0.1, rho)
-    how = {"schedule": train.growing, "progress": False}  # steps of 0.1 sqrt(j), lesson 06
-    history = train.fit(
-        model, tokens, optimizer, 2000, record={"W": lambda model: model.W}, every=STEPS, **how
-    )
+    how = {"schedule": train.growing, "every": STEPS, "progress": False}  # steps of 0.1 sqrt(j), lesson 06
+    history = train.fit(model, tokens, optimizer, 2000, record={"W": lambda model: model.W}, **how)
     paths[rho] = dict(zip(STEPS, history["W"].detach().numpy(), strict=True))
     selected[rho] = geometry.selected_tokens(model.attention(tokens))
 problem = svm.attention_problem(tokens.X, tokens.z, selected[2.0])
@@ -94,8 +94,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** One data set, one choice of tokens, three geometries. Entries over the largest of the matrix:
-# red positive, blue negative, white 0. Above $W$ after 2,000 steps, below the SVM, computed without training.
+# **Figure 1.** One data set, one choice of tokens, three norms. Entries over the largest:
+# red positive, blue negative, white 0. Above $W$ after 2,000 steps, below the SVM.
 
 # %% [markdown]
 # All three select the same six tokens (we chose such data), and each $W$ points where the SVM *of its own
@@ -113,9 +113,9 @@ show(
 # and takes its steps there: $S \leftarrow S - \eta\, G / \lVert G\rVert_{\rho^*}$, with the gradient $G =
 # \nabla L(W)$ and $1/\rho + 1/\rho^* = 1$. This is **$\ell_\rho$-AttGD**, in its normalised form.
 #
-# How far does it get? Each step adds at most $\eta$ to $\lVert S\rVert_{\rho^*} = \lVert
+# Each step adds at most $\eta$ to $\lVert S\rVert_{\rho^*} = \lVert
 # W\rVert_\rho^{\rho-1}$. So $\lVert W\rVert_\rho$ grows at most as the sum of all step lengths to the power
-# $1/(\rho-1)$: 10 for $\rho = 1.1$, hence the huge entries above, and $1/2$ for $\rho = 3$.
+# $1/(\rho-1)$: 10 for $\rho = 1.1$, and $1/2$ for $\rho = 3$.
 
 
 # %%
@@ -130,38 +130,33 @@ def mirror_step(W, G, eta, rho):
     return power(S, 1 / (rho - 1))
 
 
-model = models.CrossAttention(10)
-torch.nn.functional.softplus(-tokens.y * model(tokens)).mean().backward()  # L at W = 0
-total = 0.1 * (np.arange(2001) ** 0.5).sum()  # of all step lengths
-for rho, W in paths.items():
-    assert np.allclose(W[1], mirror_step(W[0], model.W.grad.numpy(), 0.1, rho))  # the run's first step
-    share = np.linalg.norm(W[2000].ravel(), rho) ** (rho - 1) / total
-    print(f"rho = {rho}: ||S|| over the sum of all step lengths {share:.2f}, at most 1")
-    assert share < 1.0001
+for rho, W in paths.items():  # the run's second step
+    model = models.CrossAttention(10, init=torch.tensor(W[1]))
+    torch.nn.functional.softplus(-tokens.y * model(tokens)).mean().backward()  # L
+    assert np.allclose(W[2], mirror_step(W[1], model.W.grad.numpy(), 0.1 * 2**0.5, rho), atol=0)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.3 The SVM in another norm
 #
-# Where does $W$ point? Let $\alpha_i$ be the token that sequence $i$ selects. The **lead** of $\alpha_i$ over
+# Let $\alpha_i$ be the token that sequence $i$ selects. The **lead** of $\alpha_i$ over
 # token $t$, in attention logits, is $\langle A_{it}, W\rangle$ with the **comparison** $A_{it} =
 # (x_{i\alpha_i} - x_{it})\, z_i^\top$.
 #
 # A sketch: each gradient is a sum of comparisons, and late in training only the smallest leads, the *tight*
 # ones, still pull. If they do so with one sign, $S$ tends in direction to a sum $\sum \lambda_{it} A_{it}$
-# with $\lambda \ge 0$, over tight comparisons only, and $W$ is its mirror image. Up to scale these are the
+# of these, $\lambda \ge 0$, and $W$ is its mirror image. Up to scale these are the
 # KKT conditions of
 #
 # $$W_\rho(\alpha) = \arg\min_W \lVert W\rVert_\rho \quad\text{subject to}\quad
 # \langle A_{it}, W\rangle \ge 1 \quad\text{for all } i \text{ and } t \ne \alpha_i .$$
 #
-# > **$\ell_\rho$ Att-SVM** (informally, after Julistiono, Tarzanagh and Azizan, 2024). Let the head be fixed,
-# > the loss smooth and strictly decreasing, and the problem above feasible for a locally optimal $\alpha$.
-# > Then mirror descent (not normalised, small steps), started in a cone around $W_\rho(\alpha)$ and far
-# > enough out, converges in direction to $W_\rho(\alpha)$.
+# > **$\ell_\rho$ Att-SVM** (informally, after Julistiono, Tarzanagh and Azizan, 2024). Let $\rho > 1$, the
+# > head be fixed, the loss strictly decreasing with a bounded, Lipschitz derivative, the problem above
+# > feasible, and $\alpha$ locally optimal. Then mirror descent (not normalised, small steps), started in a
+# > cone around $W_\rho(\alpha)$ and far enough out, converges in direction to $W_\rho(\alpha)$.
 #
 # "Locally optimal" (lesson 07): each $\alpha_i$ scores higher than its support tokens, those over which its
-# lead is tight at the *$\ell_\rho$* SVM. Our runs, normalised and from 0, lie outside the theorem. We
-# measure.
+# lead is tight at the *$\ell_\rho$* SVM. Our runs, normalised and from 0, lie outside the theorem.
 
 # %% [markdown]
 # ## 15.4 How near? A divergence
@@ -178,9 +173,8 @@ for rho, W in paths.items():
 #
 # ★★☆ · 10 minutes
 #
-# How far is $W$ from the direction of the SVM, $D_\rho(W, W_\rho)$? Of the SVM you are given not $W_\rho$ but
-# its weights $\lambda$, up to a positive factor, and the comparisons, numbered by $c$: $A_c$, $\lambda_c$.
-# Return the divergence for a $W \ne 0$ of any length.
+# Return $D_\rho(W, W_\rho)$ for a $W \ne 0$ of any length. Of the SVM you are given not $W_\rho$ but its
+# weights $\lambda_c$, up to a positive factor, and the comparisons $A_c$, numbered by $c$.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -235,57 +229,52 @@ for rho, path in paths.items():
     assert 1 - margin > 25 * D, again.format("15.1")
 
 # %% [markdown]
-# Much more: an error in the direction takes its own size from the smallest lead, but only its square from
-# the average.
+# Here over 25 times. For $\rho \ge 2$ a small error takes its own size from the smallest of several
+# tight leads, but only its square from $D_\rho$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.5 The published figure
 #
 # The paper draws 100 such data sets, trains with $\rho$ = 1.75, 2 and 3 (1,500, 2,000 and 20,000 steps of
 # 0.1, from $W_0$ with standard normal entries), and plots the divergence of each run from each of the three
-# SVMs, "of the selected tokens". We look at the run with $\rho = 3$.
+# SVMs, "of the selected tokens". We compare the three numbers of the run with $\rho = 3$.
 #
-# But *whose* selected tokens, those of the run that is measured or of the other? And do the three runs start
-# from one $W_0$, or each from its own? We do not know, so we measure each case, with the first token as query
-# and with a query drawn by itself. **Predict**: for which of the three SVMs does it matter?
+# *Whose* tokens, the own ones of the run or those of the SVM's run (theirs)? And one $W_0$, or three? We do
+# not know, so we measure each case, with the first token as query and with one drawn apart. **Predict**: for
+# which of the three SVMs does it matter?
 
 # %%
 RHOS, figure = (1.75, 2.0, 3.0), measured("15.published").load()  # python -m course replicate
 print("rho = 3 from the SVM of      query    rho = 1.75    rho = 2       rho = 3       selects as 2")
 print("the paper                    first    0.21          0.18          0.01")
-for query, (whose, starts, text) in itertools.product(
-    ("first", "apart"),
-    (
-        ("own", "three", "its own tokens"),
-        ("theirs", "one", "the other's, one start"),
-        ("theirs", "three", "the other's, own start"),
-    ),
-):
+cases = ("own", "three"), ("theirs", "one"), ("theirs", "three")
+for query, (whose, starts) in itertools.product(("first", "apart"), cases):
     cell = figure.sel(query=query, starts=starts)
     D = cell[whose].values[:, 2]  # of the run with 3, (data sets, SVMs)
     mean, error, alike = D.mean(axis=0), D.std(axis=0, ddof=1) / 10, float(cell.alike[:, 2, 1].mean())
     each = " ".join(f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True))
-    print(f"{text:28s} {query}   {each} {alike:12.0%}")
+    print(f"tokens {whose:6s}  W_0 {starts:9s} {query}   {each} {alike:12.0%}")
+    assert abs(alike - (0.85 if starts == "one" else 0.5)) < 0.05
     if whose == "own":
         assert (np.abs(mean - (0.09, 0.05, 0.005)) < 0.01).all()
     elif starts == "three":
         assert (np.abs(mean - (0.21, 0.18, 0.01))[:2] < 2 * error[:2]).all()
 
 # %% [markdown]
-# **Like with like, the numbers are about 0.09 and 0.05.** The paper's 0.21 and 0.18 are within two standard
-# errors (±) if the SVM is that of the *other* run's tokens, and that run had its own start. This is our
-# reading. The two runs then select the same tokens on about half of the data sets.
+# It matters for the other two. **Like with like, they are about 0.09 and 0.05.** The paper's 0.21 and 0.18
+# are compatible (within two standard errors, ±) with their tokens and three $W_0$; the two runs then select
+# alike on about half of the data sets. Its 0.01 tells no cases apart.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.6 Ten times longer
 #
-# How fast does the divergence from the own SVM fall? Take $\rho \ge 2$ and steps of one length. They add up
-# in $S$, so after $j$ steps $\lVert W\rVert_\rho$ has grown like $j^{1/(\rho-1)}$. Late, the tight leads are
-# equal up to a constant (lesson 01), so the direction of $W$ is off by a share of order $1/\lVert W\rVert$.
-# The divergence is of second order in it and should fall like $j^{-2/(\rho-1)}$.
+# How fast does the divergence from the own SVM fall? Steps of one length add up in $S$, so after $j$ of them
+# $\lVert W\rVert_\rho$ has grown like $j^{1/(\rho-1)}$. Take $\rho \ge 2$. Late, the tight leads are equal
+# up to a constant (lesson 01), so the direction of $W$ is off by a share of order $1/\lVert W\rVert$. The
+# divergence is of second order in it and should fall like $j^{-2/(\rho-1)}$.
 #
-# For $\rho < 2$ this does not follow: the longer $W$, the more one step in $S$ changes the leads, so they
-# need not stay equal up to a constant. The 1.1 of the opening is such a case.
+# For $\rho < 2$ what $S$ took in early, its start and comparisons no longer tight, weighs more: a share of
+# order $1/j$ of $S$. By it alone the divergence falls like $j^{-2}$. We test 1.75, and claim nothing below.
 
 # %%
 longer, stages, curves = measured("15.longer").load(), np.array([0.1, 0.3, 1, 3, 10]), {}
@@ -296,19 +285,18 @@ for k, rho in enumerate(RHOS):
     D = cell.divergence.values[stayed]  # (data sets, stages, SVMs)
     curves[rho] = D.mean(axis=0)
     assert np.delete(curves[rho][-1], k).min() > 0.006 > 4 * curves[rho][-1, k]
-    if rho >= 2:  # from 3 to 10 times the published steps
-        falls = np.median(np.log(D[:, 4, k] / D[:, 3, k])) / np.log(10 / 3)
-        print(f"rho = {rho:.0f} {-2 / (rho - 1):36.2f} {falls:10.2f} {stayed.sum():13d} of 20")
-        assert abs(falls + 2 / (rho - 1)) < 0.06
+    predicted = -2 / max(1, rho - 1)
+    falls = np.median(np.log(D[:, 4, k] / D[:, 3, k])) / np.log(10 / 3)  # 3 to 10 times the published steps
+    print(f"rho = {rho:4.2f} {predicted:33.2f} {falls:10.2f} {stayed.sum():13d} of 20")
+    assert abs(falls - predicted) < 0.06
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True)
 for ax, rho in zip(axes, RHOS, strict=True):
     for k, (color, style) in enumerate(((BLUE, "o-"), (GREEN, "s--"), (ORANGE, "^:"))):
         ax.loglog(stages, curves[rho][:, k], style, color=color, label=rf"SVM of $\rho$ = {RHOS[k]:g}")
-    if rho >= 2:
-        slope = curves[rho][-1, RHOS.index(rho)] * (stages / 10) ** (-2 / (rho - 1))
-        ax.loglog(stages[2:], 0.3 * slope[2:], "-", color=BLACK, linewidth=1, label="predicted slope")
+    slope = curves[rho][-1, RHOS.index(rho)] * (stages / 10) ** (-2 / max(1, rho - 1))
+    ax.loglog(stages[2:], 0.3 * slope[2:], "-", color=BLACK, linewidth=1, label="predicted slope")
     ax.set(title=rf"run with $\rho$ = {rho:g}", xticks=stages, xticklabels=["0.1", "0.3", "1", "3", "10"])
     ax.minorticks_off()
 axes[0].set_ylabel("mean divergence")
@@ -317,8 +305,8 @@ fig.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", nco
 show(
     fig,
     alt="Three log-log panels. In each, the curve of the run's own SVM falls steadily over two decades of "
-    "steps while the other two level off between one hundredth and one tenth. For 2 and 3 a black line of "
-    "the predicted slope runs below it, in parallel.",
+    "steps while the other two level off between one hundredth and one tenth. A black line of the predicted "
+    "slope runs below it, in parallel.",
 )
 
 # %% [markdown]
@@ -326,17 +314,16 @@ show(
 # sets that kept their tokens from the published length, 1, on.
 
 # %% [markdown]
-# Each run goes to the SVM of its own norm and to no other, for $\rho$ = 2 and 3 as fast as predicted.
+# Each run goes to the SVM of its own norm and to no other, as fast as predicted.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.7 Why the weights are sparse
 #
-# Call an entry of $W$ visible if it is above a hundredth of the largest. Its size is the power $1/(\rho-1)$
-# of its size in $S$. For $\rho = 1.1$ the power is 10, and only entries above $0.01^{0.1} = 0.63$ of the
-# largest in $S$ are visible.
+# Call an entry of $W$ visible if it is above a hundredth of the largest. For $\rho = 1.1$ it is the
+# power 10 of the entry of $S$, so only those above $0.01^{0.1} = 0.63$ of the largest in $S$ are visible.
 #
-# **Predict before you run on.** For $\rho = 2$ there is no power, $S = W$. If $S$ were spread for all $\rho$
-# as it is there, the power alone would say how many entries of $W$ are visible. Are there more, or fewer?
+# **Predict**: for $\rho = 2$, $S = W$. If $S$ were spread for all $\rho$ as it is there, the power alone
+# would say how many entries of $W$ are visible. More, or fewer?
 
 # %%
 shape = measured("15.shape").load()
@@ -346,10 +333,13 @@ for rho in shape.rho.values:
     print(f"rho = {rho:4.2f} {alone:33.0f} {run:19.0f} {limit:12.0f}")
     assert abs(run - limit) < 2
     assert rho > 1.25 or alone + 10 < limit < 60
+S = [np.abs(limits[rho].dual.numpy() @ A) for rho in (1.1, 2.0)]  # the SVM's, data of 15.1
+assert np.median(S[0]) / S[0].max() > 1.3 * np.median(S[1]) / S[1].max()
 
 # %% [markdown]
-# **The power makes $W$ sparse, and $S$ makes up for a part of it**: at 1.1 it is flatter than at 2. The
-# slider shows both.
+# **The power makes $W$ sparse, and $S$ makes up for a part of it**: at 1.1 it is flatter than at 2. For, by
+# duality, the SVM's $S$ has the least $\lVert S\rVert_{\rho^*}$ for its $\sum_c \lambda_c$, and $\rho^* = 11$
+# presses the largest entries down.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -379,9 +369,25 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.8 What a norm can hold
 #
-# Now the tokens. In a toy of the paper, where head and $W$ learn together, the first sequence ends on $(1,
-# 0)$ for $\rho$ = 1.75 and 2, and on $(0, 0)$ for 3. Can the norm be the reason? A choice that is locally
-# optimal in one norm need not be so in another, as the support tokens are others. Take the simplest case.
+# Now the tokens. In a toy of the paper the head learns with $W$, from 0. Of the first sequence's tokens $(1,
+# 0)$ scores $v_1$, and $(0, 0)$ scores 0.
+
+# %%
+X = torch.tensor([[[[1, 0], [0, 0]], [[2, -1], [1.5, 1]]]]).double()
+pair = data.TokenData(X, z=X[:, [0, 0], 0], y=torch.tensor([[1.0, -1.0]]).double(), v=0 * X[:, 0, 0])
+for rho in RHOS:
+    model = models.CrossAttention(2, trials=1, head=heads.LinearHead(2, trials=1))
+    groups = [{"params": [one]} for one in (model.W, model.head.v)]
+    optimizer = optim.MirrorDescent(groups, 0.01, rho, batch_dims=1)
+    train.fit(model, pair, optimizer, 480, every=480, schedule=train.growing, progress=False)
+    on, v_1 = model.attention(pair)[0, 0, 0].item(), model.head.v[0, 0].item()
+    print(f"rho = {rho:4.2f}: attention on (1, 0) {on:.2f}, v_1 {v_1:6.1f}")
+    assert (on > 0.99 and v_1 > 0) if rho < 3 else (on < 0.01 and v_1 < 0)
+
+# %% [markdown]
+# As in the paper, $(1, 0)$ wins for 1.75 and 2, $(0, 0)$ for 3, each with a head that prefers it. And with a
+# *fixed* head? A choice that is locally optimal in one norm need not be so in another, as the support tokens
+# are others.
 
 # %% [markdown]
 # ### Exercise 15.2: Held in which norm?
@@ -391,8 +397,8 @@ widgets.sliders(
 # One sequence with three tokens: the selected one, a worse one and a better one, by score. For the prompt $p$
 # of lesson 06 the comparisons are $a = k_\alpha - k_{\text{worse}}$ and
 # $b = k_\alpha - k_{\text{better}}$. Return whether $\alpha$ is locally optimal in $\ell_\rho$: its
-# $\ell_\rho$ SVM has a solution, and the better token is no support token of it. Each row is a case of its
-# own. (No case is on the border.)
+# $\ell_\rho$ SVM has a solution, and the better token is no support token of it. Each row is a case, none
+# on the border.
 #
 # <details><summary>Hint</summary>
 #
@@ -416,24 +422,24 @@ check("15.2", held)
 
 # %% [markdown]
 # **Predict**: the selected token is $(0, 0)$, the worse one $(-2, -1)$, the better one $(-1, -2.7)$, so
-# $a = (2, 1)$ and $b = (1, 2.7)$. In which norms does $(0, 0)$ survive?
+# $a = (2, 1)$ and $b = (1, 2.7)$. From two starts ahead of both, in which norms does $(0,
+# 0)$ survive?
 
 # %%
 a, b = np.array([[2.0, 1.0]]), np.array([[1.0, 2.7]])
 toy = dataclasses.replace(
     data.toy_one_sequence((0.9, 1.0, 0.0)), keys=torch.tensor([[[0, 0], [-1, -2.7], [-2, -1]]]).double()
 )
-far = torch.tensor([[30.0, 30.0]]).double()  # ahead of both, from here on descend
-print("rho    predicted   attention on the selected token after 100 steps")
-for rho in (1.2, 1.5, 2.0, 2.5, 3.0, 4.0):
+far = torch.tensor([[30, 30], [30, 60]]).double()  # two starts, each with a larger lead over the better
+print("rho    predicted   attention on the selected token after 2,000 steps, from each start")
+for rho in (1.2, 1.5, 2.0, 2.25, 2.4, 3.0, 4.0):
     says = bool(held(a, b, rho)[0])
-    model = models.PromptAttention(2, trials=1, init=far)
+    model = models.PromptAttention(2, trials=2, init=far)
     optimizer = optim.MirrorDescent(model.parameters(), lr=1.0, p=rho, batch_dims=1)
-    train.fit(model, toy, optimizer, 100, every=100, schedule=train.growing, progress=False)
-    kept_share = float(model.attention(toy).detach()[0, 0, 0])
-    print(f"{rho:3.1f}   {'held' if says else 'lost':9s}   {kept_share:.2f}")
-    assert (kept_share > 0.99) == says, again.format("15.2")
-    assert (kept_share < 0.01) == (not says), again.format("15.2")
+    train.fit(model, toy, optimizer, 2000, every=2000, schedule=train.growing, progress=False)
+    share = model.attention(toy).detach()[:, 0, 0].numpy()
+    print(f"{rho:4.2f}   {'held' if says else 'lost':9s}   {share}")
+    assert (np.abs(share - says) < 0.01).all(), again.format("15.2")
 border = 1 + np.log(2) / np.log(1.7)  # (p_2 / p_1)^(rho - 1) = 1/2, and p.(b - a) = 1.7 p_2 - p_1 = 0
 assert abs(border - 2.31) < 0.005
 assert [bool(held(a, b, rho)[0]) for rho in (2.3, 2.32)] == [False, True], again.format("15.2")
@@ -443,6 +449,7 @@ fig, ax = plt.subplots(figsize=(5.6, 4.6))
 x = np.linspace(0, 0.62, 400)
 ax.fill_between(x, np.maximum((1 - x) / 2.7, 0), 0.5, color=GREEN, alpha=0.15, linewidth=0)
 ax.text(0.41, 0.44, r"$p \cdot b \geq 1$", color=BLACK)
+ax.plot(x, (1 - x) / 2.7, color=GREEN, linewidth=1)
 ax.plot(x, 1 - 2 * x, color=BLACK, linewidth=1.6)
 ax.text(0.27, 0.475, r"$p \cdot a = 1$", color=BLACK)
 for rho, color, style in ((1.2, ORANGE, ":"), (2.0, BLUE, "--"), (4.0, GREEN, "-")):
@@ -477,11 +484,12 @@ show(
 # ## 15.9 Which tokens?
 #
 # Does this decide in random data? For each of 200 data sets like that of 15.1 three runs from 0 are stored,
-# with $\rho$ = 1.1, 2 and 3: 3,000 growing steps $\eta\sqrt j$, $\eta = 0.1$, and 0.001 for 1.1, where $W$ is
-# the power 10 of $S$.
+# with $\rho$ = 1.1, 2 and 3: 3,000 growing steps $\eta\sqrt j$, $\eta = 0.1$, and 0.001 for 1.1, where
+# longer steps change choices.
 #
-# Each end, scaled to a smallest lead of 10, is the start of three more runs, in its own norm and in the two
-# others. Choices not locally optimal in their own norm are left out. **Predict**: which are held?
+# Each end, scaled to a smallest lead of 10, starts three more such runs, in its own norm and the two others.
+# Choices not locally optimal in their own norm are left out. **Predict**: which are
+# held?
 
 # %%
 NORMS, choices = (1.1, 2.0, 3.0), measured("15.selection").load().transpose("trial", "rho", ...)
@@ -501,24 +509,24 @@ for text, which in (
     assert held_there == 0 if "not locally" in text else held_there > 0.99 * pairs
 
 # %% [markdown]
-# **In these data geometry decides what can be held.**
+# **In these data the norm decides what can be held.**
 #
-# So two runs from 0 can end on different choices for three reasons.
+# Two runs from 0 differ only in $\rho$ (and the step; controls below). If they choose differently, the norm
+# is the reason. *How*?
 #
-# - *Path*: both choices are locally optimal in both norms. Either norm could hold either one, and the way
-#   from 0 decided.
-# - *Geometry*: each choice is locally optimal in its own norm, but at least one is not in the other's.
-# - *Unfinished*: a choice is not locally optimal in its own norm, so the run is not at its end.
+# - *Way*: both choices are locally optimal in both norms. Either could hold either; how the mirror maps got
+#   there decided.
+# - *End*: each choice is locally optimal in its own norm, but at least one is not in the other's.
+# - *Unfinished*: a choice is not locally optimal in its own norm.
 
 # %% [markdown]
-# ### Exercise 15.3: Why do they differ?
+# ### Exercise 15.3: Way or end?
 #
 # ★★☆ · 10 minutes
 #
 # Two runs on many data sets made the choices `chosen[:, 0]`, in norm 0, and `chosen[:, 1]`, in norm 1.
-# `support[:, c, k]` says which tokens are support tokens of choice $c$ at its SVM in norm $k$. Return four
-# counts of data sets: on how many the choices differ, and on how many of these the reason is path, geometry,
-# unfinished.
+# `support[:, m, k]` says which tokens are support tokens of choice $m$ at its SVM in norm $k$. Return four
+# counts of data sets: on how many the choices differ, and how many of these are *way*, *end*, *unfinished*.
 #
 # <details><summary>Hint</summary>
 #
@@ -529,7 +537,7 @@ for text, which in (
 # %%
 @exercise("15.3")
 def reasons(chosen, scores, support):
-    """Return (differ, path, geometry, unfinished), from chosen (sets, 2, n), scores (sets, n, T) and
+    """Return (differ, way, end, unfinished), from chosen (sets, 2, n), scores (sets, n, T) and
     support (sets, 2, 2, n, T), bool."""
     ### BEGIN SOLUTION
     own_score = np.take_along_axis(scores[:, None], chosen[..., None], axis=-1)
@@ -546,12 +554,11 @@ def reasons(chosen, scores, support):
 check("15.3", reasons)
 
 # %% [markdown]
-# **Predict**: of the data sets on which 1.1 and 2 differ, on how many is it the path? The last columns are
-# controls: how often the run with $\rho$ itself selects otherwise with half steps on the same path, and with
-# four times as many steps.
+# **Predict**: of the data sets on which 1.1 and 2 differ, how many are the way? Last columns, controls: how
+# often the run selects otherwise with half steps over the same length, and with four times as many.
 
 # %%
-print("of 200, against rho = 2   differ   path   geometry   unfinished   half steps   four times as long")
+print("of 200, against rho = 2   differ    way        end   unfinished   half steps   four times as long")
 found = {}
 for k, rho in ((0, 1.1), (2, 3.0)):
     two = [k, 1]
@@ -562,7 +569,8 @@ assert list(found[1.1]) == [90, 51, 38, 1], again.format("15.3")
 assert list(found[3.0]) == [33, 28, 5, 0], again.format("15.3")
 
 # %% [markdown]
-# **Both play a part.** At 1.1 neither is rare; at 3 most differences are path.
+# **Both play a part.** At 1.1 neither is rare; at 3 it is mostly the way. (A start can do more: in
+# 15.5 the runs with 3 and 2 select alike on about 85% from one start, on half from two.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.10 Real data *(optional)*
@@ -578,7 +586,7 @@ assert list(found[3.0]) == [33, 28, 5, 0], again.format("15.3")
 #
 # Each of 20 random splits, 60% training, 20% validation, 20% test (no film in two parts), serves all $\rho$.
 # For each, step size and epoch are chosen on validation: of five sizes and 30 epochs on digits, three and
-# eight on reviews. Beside it stands what choosing both on the *test* part would have shown.
+# eight on reviews. Beside it: both chosen on the *test* part.
 
 # %%
 pictures, sentences = datasets.digits(patch=2), datasets.reviews()
@@ -596,12 +604,11 @@ for name, rho in itertools.product(("digits", "reviews"), NORMS):
 
 # %% [markdown]
 # Choosing on the test set would have shown up to 1.5 points more. On IMDb the paper's smallest model has
-# 83.5, 81.7 and 82.6% for $\rho$ = 1.1, 2 and 3, by its public notebook at the best epoch *on the test set*.
-# At the last epoch it has 82.6, 80.6 and 81.3%. (The last two columns count splits on which our search ended
-# at an edge.)
+# 83.5, 81.7 and 82.6% for $\rho$ = 1.1, 2 and 3, by its public notebook at the best epoch *on the test set*;
+# at the last epoch 82.6, 80.6 and 81.3%. (Last two columns: splits on which our search ended at an edge.)
 #
-# Is the difference between two $\rho$ larger than chance? Splits of one data set overlap: a test example of
-# one is a training example of others. So their results are alike.
+# Is the difference between two $\rho$ larger than chance? Splits of one data set overlap, so their
+# results are alike.
 
 # %% [markdown]
 # ### Exercise 15.4: Splits that overlap
@@ -609,7 +616,7 @@ for name, rho in itertools.product(("digits", "reviews"), NORMS):
 # ★★★ · 12 minutes
 #
 # $J$ splits give differences of one variance $\sigma^2$, and any two have the correlation $r$, $0 \le r < 1$.
-# Return a standard error of their mean that is right for every $r$: the square root of an *unbiased* estimate
+# Return a standard error of their mean: the square root of an *unbiased* estimate
 # of its variance, made from the sample variance of `difference` and from `r`.
 #
 # <details><summary>Hint</summary>
@@ -643,34 +650,36 @@ for name, other in itertools.product(("digits", "reviews"), (2.0, 3.0)):
     mean, half, naive = difference.mean(), *(wide * standard_error(difference, r) for r in (0.25, 0.0))
     print(f"{name:8s} 1.1 minus {other:.0f} {mean:9.2f} {mean - half:11.1f} to {mean + half:4.1f}", end="")
     print(f" {mean - naive:13.1f} to {mean + naive:4.1f}")
-    assert mean - half < 0 < mean + half, again.format("15.4")
-    assert mean < 0
+    assert mean - half < mean < 0 < mean + half, again.format("15.4")
+    assert (mean + half < 1.8) == (name == "reviews"), again.format("15.4")
 
 # %% [markdown]
 # **Here $\rho = 1.1$ is not seen to be better**, nor is it shown to be worse: all intervals with $r = 1/4$
-# hold 0.
+# hold 0. On reviews they exclude the paper's 1.8 points over 2, but there the search with 1.1 often ended at
+# the last epoch.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.11 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | own divergence, steps of one length, $\rho$ = 2 and 3 | power $-2/(\rho-1)$ | within 0.06 |
-# | the published 0.18 and 0.21 (our reading) | geometry alone | same tokens: 0.05 and 0.09 |
+# | own divergence, steps of one length, $\rho$ = 1.75, 2, 3 | powers $-2$, $-2$, $-1$ | within 0.06 |
+# | the published 0.18 and 0.21 | the norm alone | same tokens: 0.05 and 0.09 |
 # | sparse at 1.1 | the power alone: 7 of 100 entries | 31 |
 # | which choices can be held | the locally optimal ones | 1096 of 1103 pairs; of others 0 of 95 |
-# | 1.1 and 2 select differently | geometry or path | on 90 of 200: 51 path, 38 geometry, 1 unfinished |
+# | 1.1 and 2 select differently | way or end | on 90 of 200: 51 way, 38 end, 1 unfinished |
 # | (optional) $\rho = 1.1$ generalises better | ahead of 2 | behind by 1.4 and 0.9 points, within chance |
 
 # %% [markdown]
 # ## Questions
 #
-# **1.** Two optimisers select different tokens on 30% of the data. What would you measure before you say that
-# their geometry is the reason?
+# **1.** Two runs with different $\rho$ select different tokens on 30% of the data. What would you measure
+# before you say that one norm cannot hold the other's choice?
 # <details><summary>Answer</summary>
 #
-# Whether shorter steps and longer runs leave the choices as they are. Then, on each data set, whether each
-# choice is locally optimal in its own norm and in the other's.
+# Whether both began at one start, and whether shorter steps and longer runs leave the choices as they are.
+# Then $\rho$ is the reason. Whether by its end: is each choice locally optimal in its own norm, and in the
+# other's?
 # </details>
 
 # %%
@@ -680,12 +689,14 @@ progress("15")
 # ## Summary
 #
 # - **$\ell_\rho$-AttGD** steps in $S = \mathrm{sign}(W)|W|^{\rho-1}$; $\lVert W\rVert_\rho$ grows at most
-#   as the sum of the step lengths to the power $1/(\rho - 1)$.
-# - In our data $W$ goes to the **$\ell_\rho$ Att-SVM** of the tokens it selected. The directional **Bregman
-#   divergence** is the share of the margin that the support comparisons lack, on average.
+#   as the sum of the steps to the power $1/(\rho - 1)$.
+# - In the data of 15.1 and 15.6 $W$ goes to the **$\ell_\rho$ Att-SVM** of the tokens it selected. The
+#   directional **Bregman divergence** is the share of the margin that the support comparisons lack, on
+#   average.
 # - **Compare like with like**, the same tokens: else a divergence also counts how often runs differ.
 # - For $\rho = 1.1$ the power 10 from $S$ to $W$ makes $W$ sparse; a flatter $S$ undoes a part of it.
-# - The norm decides which choices can be held. Which of these a run selects, its path decides.
+# - The norm decides which choices can be held (the end). Which of these a run selects, its mirror map and its
+#   start decide (the way).
 # - (Optional.) On digits and film sentences $\rho = 1.1$ is not seen to be better.
 
 # %% [markdown]
@@ -698,7 +709,7 @@ progress("15")
 # - C. Nadeau, Y. Bengio, *Inference for the Generalization Error* (Machine Learning, 2003): the corrected
 #   interval.
 #
-# The separation of geometry from selection, and all measurements on real data, are this lesson's own.
+# The separation of direction from selection, and all measurements on real data, are this lesson's own.
 #
 # **New in the library:** [`geometry.bregman`](../mini_attn/geometry.py),
 # [`datasets.digits`](../mini_attn/datasets.py), [`datasets.reviews`](../mini_attn/datasets.py),

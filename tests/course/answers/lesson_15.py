@@ -42,7 +42,7 @@ def held_by_search(a, b, rho):
 
 def reasons_one_by_one(chosen, scores, support):
     """Each data set by itself: for each choice the norms that could hold it, as a set."""
-    counts = {"path": 0, "geometry": 0, "unfinished": 0}
+    counts = {"way": 0, "end": 0, "unfinished": 0}
     for pair, score, tight in zip(chosen, scores, support, strict=True):
         if (pair[0] == pair[1]).all():
             continue
@@ -53,7 +53,7 @@ def reasons_one_by_one(chosen, scores, support):
         if 0 not in holds[0] or 1 not in holds[1]:
             counts["unfinished"] += 1
         else:
-            counts["path" if holds == [{0, 1}, {0, 1}] else "geometry"] += 1
+            counts["way" if holds == [{0, 1}, {0, 1}] else "end"] += 1
     return [sum(counts.values()), *counts.values()]
 
 
