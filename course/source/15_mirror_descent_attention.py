@@ -94,11 +94,11 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** One data set, one choice of tokens, three norms. Entries over the largest:
-# red positive, blue negative, white 0. Above $W$ after 2,000 steps, below the SVM.
+# **Figure 1.** One data set, one choice of tokens, three norms. Entries over the largest: red positive, blue
+# negative, white 0. Above $W$ after 2,000 steps, below the SVM.
 
 # %% [markdown]
-# All three select the same six tokens (we chose such data), and each $W$ points where the SVM *of its own
+# All select the same six tokens (we chose such data), and each $W$ points where the SVM *of its own
 # norm* does. With $\rho = 1.1$ few entries are strong, with $\rho = 3$ many.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -314,7 +314,7 @@ show(
 # sets that kept their tokens from the published length, 1, on.
 
 # %% [markdown]
-# Each run goes to the SVM of its own norm and to no other, as fast as predicted.
+# Each run goes to the SVM of its own norm and no other, as fast as predicted.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.7 Why the weights are sparse
@@ -385,9 +385,9 @@ for rho in RHOS:
     assert (on > 0.99 and v_1 > 0) if rho < 3 else (on < 0.01 and v_1 < 0)
 
 # %% [markdown]
-# As in the paper, $(1, 0)$ wins for 1.75 and 2, $(0, 0)$ for 3, each with a head that prefers it. And with a
-# *fixed* head? A choice that is locally optimal in one norm need not be so in another, as the support tokens
-# are others.
+# With these short steps, as in the paper, $(1, 0)$ wins for 1.75 and 2, $(0, 0)$ for 3, each with a head that
+# prefers it. And with a *fixed* head? A choice that is locally optimal in one norm need not be so in another,
+# as the support tokens are others.
 
 # %% [markdown]
 # ### Exercise 15.2: Held in which norm?
@@ -447,9 +447,9 @@ assert [bool(held(a, b, rho)[0]) for rho in (2.3, 2.32)] == [False, True], again
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(5.6, 4.6))
 x = np.linspace(0, 0.62, 400)
-ax.fill_between(x, np.maximum((1 - x) / 2.7, 0), 0.5, color=GREEN, alpha=0.15, linewidth=0)
+ax.fill_between(x, np.maximum((1 - x) / 2.7, 0), 0.5, color=BLACK, alpha=0.1, linewidth=0)
 ax.text(0.41, 0.44, r"$p \cdot b \geq 1$", color=BLACK)
-ax.plot(x, (1 - x) / 2.7, color=GREEN, linewidth=1)
+ax.plot(x, (1 - x) / 2.7, color=BLACK, linewidth=0.7)
 ax.plot(x, 1 - 2 * x, color=BLACK, linewidth=1.6)
 ax.text(0.27, 0.475, r"$p \cdot a = 1$", color=BLACK)
 for rho, color, style in ((1.2, ORANGE, ":"), (2.0, BLUE, "--"), (4.0, GREEN, "-")):
@@ -477,7 +477,7 @@ show(
 # that norm. Disc: held, in the shaded half plane; cross: lost.
 
 # %% [markdown]
-# A small $\rho$ spends its length on the largest entry of $a$, the first, where $b$ is small. The
+# A small $\rho$ spends its length on the largest entry of $a$, where $b$ is small. The
 # border is where $(p_2/p_1)^{\rho-1} = \frac12$ meets $p \cdot a = p \cdot b$, at $\rho = 2.31$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -488,8 +488,7 @@ show(
 # longer steps change choices.
 #
 # Each end, scaled to a smallest lead of 10, starts three more such runs, in its own norm and the two others.
-# Choices not locally optimal in their own norm are left out. **Predict**: which are
-# held?
+# Choices not locally optimal in their own norm are left out. **Predict**: which are held?
 
 # %%
 NORMS, choices = (1.1, 2.0, 3.0), measured("15.selection").load().transpose("trial", "rho", ...)
@@ -607,8 +606,8 @@ for name, rho in itertools.product(("digits", "reviews"), NORMS):
 # 83.5, 81.7 and 82.6% for $\rho$ = 1.1, 2 and 3, by its public notebook at the best epoch *on the test set*;
 # at the last epoch 82.6, 80.6 and 81.3%. (Last two columns: splits on which our search ended at an edge.)
 #
-# Is the difference between two $\rho$ larger than chance? Splits of one data set overlap, so their
-# results are alike.
+# Is the difference between two $\rho$ larger than chance? Splits of one data set overlap, so their results are
+# alike.
 
 # %% [markdown]
 # ### Exercise 15.4: Splits that overlap
@@ -616,8 +615,8 @@ for name, rho in itertools.product(("digits", "reviews"), NORMS):
 # ★★★ · 12 minutes
 #
 # $J$ splits give differences of one variance $\sigma^2$, and any two have the correlation $r$, $0 \le r < 1$.
-# Return a standard error of their mean: the square root of an *unbiased* estimate
-# of its variance, made from the sample variance of `difference` and from `r`.
+# Return a standard error of their mean: the square root of an *unbiased* estimate of its variance, made from
+# the sample variance of `difference` and from `r`.
 #
 # <details><summary>Hint</summary>
 #
