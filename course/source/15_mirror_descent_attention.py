@@ -606,8 +606,8 @@ for name, rho in itertools.product(("digits", "reviews"), NORMS):
 # 83.5, 81.7 and 82.6% for $\rho$ = 1.1, 2 and 3, by its public notebook at the best epoch *on the test set*;
 # at the last epoch 82.6, 80.6 and 81.3%. (Last two columns: splits on which our search ended at an edge.)
 #
-# Is the difference between two $\rho$ larger than chance? Splits of one data set overlap, so their results are
-# alike.
+# Is the difference between two $\rho$ larger than chance? Splits of one data set overlap, so their results
+# are alike.
 
 # %% [markdown]
 # ### Exercise 15.4: Splits that overlap
