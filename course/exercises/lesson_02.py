@@ -456,44 +456,62 @@ LEAST = Exercise(
 # 02.5
 
 
-def _distances(A):
+def _wrong_side(A):
     """How far each point is from the cone of the others."""
     return np.array([nnls(np.delete(A, i, axis=0).T, A[i])[1] for i in range(len(A))])
 
 
-def _can_flip(A):
-    return _distances(A) > 1e-9 * np.linalg.norm(A, axis=1)
+def _flipped(A):
+    """The signed points with each one turned round, by turns."""
+    return [np.where(np.arange(len(A))[:, None] == i, -A, A) for i in range(len(A))]
 
 
-def _support(A):
-    return _solve(A)[1] > 1e-9
+def _near(A, i):
+    """The distance of the point from the hull of the rows of A."""
+    shifted = A - i
+    return _bound(_nnls(shifted)[0], shifted)
 
 
-def _near_edge(A):
-    return A @ _solve(A)[0] < 1.5
+def _to_hull(A, *more):
+    """How far each point is from the hull of the others, and of more points."""
+    return np.array([_near(np.vstack([np.delete(A, i, axis=0), *more]), a) for i, a in enumerate(A)])
 
 
-def _hull_corner(A):
-    """Whether a point is a corner of the hull."""
+def _with_ones(A):
+    """Residuals of least squares with a row for the sum of the weights."""
     answer = []
     for i in range(len(A)):
         rest = np.delete(A, i, axis=0)
-        answer.append(nnls(np.vstack([rest.T, np.ones(len(rest))]), np.append(A[i], 1.0))[1] > 1e-9)
+        answer.append(nnls(np.vstack([rest.T, np.ones(len(rest))]), np.append(A[i], 1.0))[1])
     return np.array(answer)
 
 
-def _no_origin(A):
-    """Whether a point is outside the hull of the others and the origin."""
+def _to_rays(A):
+    """How far each point is from the nearest single ray of another one."""
     answer = []
-    for i in range(len(A)):
-        rest = np.vstack([np.delete(A, i, axis=0), np.zeros(A.shape[1])])
-        answer.append(nnls(np.vstack([rest.T, np.ones(len(rest))]), np.append(A[i], 1.0))[1] > 1e-9)
+    for i, a in enumerate(A):
+        units = np.delete(A, i, axis=0)
+        units = units / np.linalg.norm(units, axis=1, keepdims=True)
+        answer.append(min(_norm(a - max(0.0, a @ unit) * unit) for unit in units))
     return np.array(answer)
 
 
-def _least_lengths(A):
-    lengths = np.linalg.norm(A, axis=1)
-    return lengths <= np.sort(lengths)[A.shape[1] - 1]
+def _flipped_margins(A):
+    """The largest margin after each flip; 0 where there is none."""
+    return np.array([_bound(_nnls(turned)[0], turned) for turned in _flipped(A)])
+
+
+def _flipped_scores(A):
+    """How far the SVM of the flipped points puts each on the wrong side."""
+    answer = []
+    for a, turned in zip(A, _flipped(A), strict=True):
+        nearest = _nnls(turned)[0] @ turned
+        answer.append(-a @ nearest / _norm(nearest) if _can(turned) else 0.0)
+    return np.array(answer)
+
+
+def _can(turned):
+    return _bound(_nnls(turned)[0], turned) > 1e-9
 
 
 def _edge_angles(A):
@@ -504,52 +522,75 @@ def _edge_angles(A):
 
 
 def _flip_cases(rng):
-    """Which can flip, which carry weight, which are corners: all of them different, and no borderline. In the
-    last all points are short."""
+    """Some points can and some cannot, other than the support vectors; no borderline. In the last all points
+    are short."""
     cases = []
     while len(cases) < 4:
         n, d = ((6, 2), (9, 2), (8, 3), (10, 3))[len(cases)]
         A = _signed(rng, n, d)
-        away = _distances(A) / np.linalg.norm(A, axis=1)
-        right = _can_flip(A)
-        rivals = (_support, _near_edge, _hull_corner, _no_origin, _least_lengths, _edge_angles)
-        if away[away > 1e-9].min() < 0.02 or right.all():
+        right = _wrong_side(A)
+        away = right / np.linalg.norm(A, axis=1)
+        can = away > 1e-9
+        if away[can].min() < 0.05 or can.all():
             continue
-        if all((rival(A) != right).any() for rival in rivals):
-            cases.append((1e-3 * A if len(cases) == 3 else A,))
+        tolerance = 0.01 * right.max()
+        rivals = (_to_hull, _with_ones, _flipped_margins, _flipped_scores)
+        rays = d == 2 or abs(_to_rays(A) - right)[can].max() > tolerance
+        others = ((_solve(A)[1] > 1e-9) != can).any() and (_edge_angles(A) != can).any()
+        if rays and others and all(abs(rival(A) - right).max() > tolerance for rival in rivals):
+            cases.append((0.05 * A if len(cases) == 3 else A,))
     return cases
 
 
 FLIP = Exercise(
     id="02.5",
     title="Who can change sides?",
-    points=2,
-    minutes=8,
-    difficulty=2,
-    reference=_can_flip,
+    points=3,
+    minutes=10,
+    difficulty=3,
+    reference=_wrong_side,
     cases=_flip_cases,
+    compare=Compare(rtol=1e-5, atol=1e-7),
+    withheld=SOLVERS,
     misconceptions=known(
-        _support,
+        lambda A: _wrong_side(A) > 1e-9 * np.linalg.norm(A, axis=1),
+        "That is who can change sides. The question is how far.",
+        _flipped_margins,
+        "You flipped each point and took the largest margin. That keeps the others at this distance, too; "
+        "here they may be on the line.",
+        _flipped_scores,
+        "Your w is the SVM's for the flipped points, which keeps the others at a distance. They may be on "
+        "the line: then a_i gets farther.",
+        lambda A: _solve(A)[1] > 1e-9,
         "You named the support vectors. A long point can change sides without being one: only angles count.",
-        lambda A: ~_can_flip(A),
-        "The other way round: a point in the cone of the others is stuck.",
-        _hull_corner,
-        "Your weights add up to one, as in a hull. In Gordan's theorem they need not: it is a cone.",
-        _no_origin,
-        "Your weights add up to at most one. In Gordan's theorem they need not: it is a cone.",
-        lambda A: np.zeros(len(A), dtype=bool),
+        _edge_angles,
+        "You ranked the points by their angle to w_hat. w_hat depends on lengths, who can does not.",
+        _to_hull,
+        "Your weights add up to one, as in a hull. Any weights >= 0 give a bound: it is a cone.",
+        lambda A: _to_hull(A, np.zeros(A.shape[1])),
+        "Your weights add up to at most one. Any weights >= 0 give a bound: it is a cone.",
+        _with_ones,
+        "You kept the row of ones of section 2.6. The weights need not add up to one here.",
+        lambda A: np.zeros(len(A)),
         "You found nobody. Is a_i itself among the points that make the cone? Leave it out. Or may your "
         "weights be negative? Then it is a span (np.linalg.lstsq), not a cone (nnls).",
-        lambda A: np.ones(len(A), dtype=bool),
-        "You found everybody. After the flip, -a_i and the others get weights that cancel: so it is a_i, "
-        "not -a_i, that is in the cone of the others.",
-        lambda A: _distances(A) > 0.01,
-        "Your tolerance is a fixed number, and in one input all points are short. Compare the distance from "
-        "the cone with the length of a_i.",
-        _near_edge,
-        "You asked who is near the edge of the strip. Only angles count, not how near a point is.",
-        _edge_angles,
-        "You ranked the points by their angle to w_hat. w_hat depends on lengths, the answer does not.",
+        lambda A: np.array([nnls(np.delete(A, i, axis=0).T, -a)[1] for i, a in enumerate(A)]),
+        "It is a_i, not -a_i, whose distance from the sums of the others counts: -a_i.w is at most "
+        "(sum - a_i).w.",
+        lambda A: np.linalg.norm(A, axis=1),
+        "You gave the others no weight: that is the bound for all w, also those that get the others wrong.",
+        lambda A: np.where(_wrong_side(A) > 1e-9 * np.linalg.norm(A, axis=1), np.linalg.norm(A, axis=1), 0.0),
+        "Right who can change sides. But how far? Others get weight, too, or w gets them wrong.",
+        lambda A: _wrong_side(A) / np.linalg.norm(A, axis=1),
+        "You divided by the length of a_i: that is the sine of an angle. The distance is asked for.",
+        lambda A: _wrong_side(A) ** 2,
+        "That is the square of the distance.",
+        lambda A: -_wrong_side(A),
+        "The right numbers with the wrong sign: -a_i.w is positive on the wrong side.",
+        _to_rays,
+        "You gave weight to one other point at a time. Sums of several may be nearer.",
+        lambda A: A @ _solve(A)[0] / _norm(_solve(A)[0]),
+        "That is how far each point is on the right side, with w_hat. Each point i may have a w of its own.",
     ),
 )
 

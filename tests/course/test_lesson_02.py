@@ -7,7 +7,7 @@ import torch
 from course import exercises
 from mini_attn import svm
 
-two_points, proved_angle, after_move, least_angle, can_flip = (
+two_points, proved_angle, after_move, least_angle, wrong_side = (
     spec.reference for spec in exercises.exercises("02")
 )
 
@@ -66,11 +66,33 @@ def test_the_least_angle_is_the_true_one_also_where_the_direction_does_not_separ
     assert 0 < separating < 50
 
 
-def test_who_can_change_sides_is_a_matter_of_angles(signed, lesson):
+def test_how_far_a_point_can_be_on_the_wrong_side(signed, lesson):
+    """Who can is what the flipped problems say, whatever the lengths; how far is reached, not exceeded."""
     again = []
     for i in range(12):
         flipped = np.where(np.arange(12)[:, None] == i, -signed, signed)
         again.append(lesson["upper_bound"](lesson["best_weights"](flipped), flipped) > 1e-9)
-    assert can_flip(signed).tolist() == again
+    far = wrong_side(signed)
+    assert (far > 1e-9).tolist() == again
     stretched = signed * np.random.default_rng(2).uniform(0.2, 5, size=(12, 1))
-    assert can_flip(stretched).tolist() == again
+    assert (wrong_side(stretched) > 1e-9).tolist() == again
+    tried = np.random.default_rng(3).normal(size=(200_000, 3))
+    scores = tried @ signed.T / np.linalg.norm(tried, axis=1, keepdims=True)
+    for i in range(12):
+        held = (np.delete(scores, i, axis=1) >= 0).all(axis=1)
+        reached = max(0.0, -scores[held, i].min())
+        assert reached <= far[i] + 1e-12
+        assert reached > 0.95 * far[i] - 0.02
+
+
+@pytest.mark.parametrize(("n", "d"), [(12, 3), (40, 6), (30, 8)])
+def test_the_gradients_weights_settle_below_the_longest_step(lesson, n, d):
+    """A small tilt of the settled direction dies out just below eta*, and grows just above."""
+    for seed in range(50, 53):
+        A = lesson["draw"](seed, n, d)
+        longest, best = lesson["longest_step"](A), lesson["best_weights"](A)
+        for factor, settles in ((0.8, True), (1.2, False)):
+            (w,), (lam,) = lesson["descend"](A, factor * longest, [20_000], normalised=True)
+            np.testing.assert_allclose(lam @ A, w, rtol=1e-9)
+            bound = lesson["upper_bound"](lesson["gradient_weights"](w, A), A)
+            assert (bound < 1.001 * lesson["upper_bound"](best, A)) == settles

@@ -162,43 +162,43 @@ def least_without_the_sum(w, A):
     return np.degrees(np.arccos(w @ a_bar / np.linalg.norm(w) / np.linalg.norm(a_bar)))
 
 
-def flip_by_linear_programs(A):
-    """Each flip tried, from the other side of Gordan's theorem: is there a w that separates?"""
+def side_by_slsqp(A):
+    """Each point's own w, by a general-purpose solver that knows no weights."""
     found = []
-    for i in range(len(A)):
-        turned = A / np.linalg.norm(A, axis=1, keepdims=True)
-        turned[i] *= -1
-        answer = linprog(np.zeros(A.shape[1]), A_ub=-turned, b_ub=-np.ones(len(A)), bounds=(None, None))
-        found.append(answer.status == 0)
+    for i, a in enumerate(A):
+        scale, others = np.linalg.norm(a), np.delete(A, i, axis=0)
+        others = others / np.linalg.norm(others, axis=1, keepdims=True)
+        constraints = [
+            {"type": "ineq", "fun": lambda w, B=others: B @ w, "jac": lambda w, B=others: B},
+            {"type": "ineq", "fun": lambda w: 1 - w @ w, "jac": lambda w: -2 * w},
+        ]
+        ends = [
+            minimize(
+                lambda w, a=a / scale: a @ w,
+                start,
+                jac=lambda w, a=a / scale: a,
+                constraints=constraints,
+                tol=1e-14,
+                options={"maxiter": 1000},
+            )
+            for start in (-a / scale, others.mean(axis=0), others.sum(axis=0) - a)
+        ]
+        held = [end.x for end in ends if (others @ end.x).min() > -1e-9 and np.linalg.norm(end.x) < 1 + 1e-9]
+        found.append(scale * max([0.0, *(-a @ w / scale for w in held)]))
     return found
 
 
-def flip_shortest(A):
-    lengths = np.linalg.norm(A, axis=1)
-    return lengths <= np.sort(lengths)[1]
+def side_where(change):
+    """change(right answer, A)."""
+    return lambda A: change(np.array([nnls(np.delete(A, i, axis=0).T, a)[1] for i, a in enumerate(A)]), A)
 
 
-def flip_widest_pair(A):
-    """The two points with the largest angle: right in the plane."""
-    unit = A / np.linalg.norm(A, axis=1, keepdims=True)
-    pair = np.unravel_index((unit @ unit.T).argmin(), (len(A), len(A)))
-    return np.isin(np.arange(len(A)), pair)
+def side_from_mean(A):
+    return [np.linalg.norm(a - np.delete(A, i, axis=0).mean(axis=0)) for i, a in enumerate(A)]
 
 
-def flip_beyond(tolerance):
-    """Distances from the cone above a fixed number."""
-    return lambda A: [nnls(np.delete(A, i, axis=0).T, a)[1] > tolerance for i, a in enumerate(A)]
-
-
-def flip_and_largest_margin(A):
-    """Each flip tried; a margin above a fixed number counts."""
-    found = []
-    for i in range(len(A)):
-        turned = A.copy()
-        turned[i] *= -1
-        lam, _ = nnls(np.concatenate([turned.T, np.ones((1, len(A)))]), [*np.zeros(A.shape[1]), 1])
-        found.append(np.linalg.norm(lam @ turned) / lam.sum() > 1e-2)
-    return found
+def side_from_nearest_point(A):
+    return [np.linalg.norm(np.delete(A, i, axis=0) - a, axis=1).min() for i, a in enumerate(A)]
 
 
 ANSWERS = {
@@ -250,13 +250,17 @@ ANSWERS = {
         ],
     },
     "02.5": {
-        "also_right": flip_by_linear_programs,
+        "also_right": side_by_slsqp,
         "wrong": [
-            flip_shortest,
-            flip_widest_pair,
-            flip_beyond(0.01),
-            flip_beyond(0.1),
-            flip_and_largest_margin,
+            side_from_mean,
+            side_from_nearest_point,
+            side_where(lambda far, A: far / 2),
+            side_where(lambda far, A: 2 * far),
+            side_where(lambda far, A: np.full(len(A), far.max())),
+            side_where(lambda far, A: np.where(far == far.max(), far, 0)),
+            side_where(lambda far, A: np.degrees(np.arcsin(far / np.linalg.norm(A, axis=1)))),
+            side_where(lambda far, A: far + (far < 1e-9) * 1e-3),
+            side_where(lambda far, A: np.sqrt((A**2).sum(axis=1) - far**2)),
         ],
     },
 }
