@@ -501,19 +501,6 @@ def _flipped_margins(A):
     return np.array([_bound(_nnls(turned)[0], turned) for turned in _flipped(A)])
 
 
-def _flipped_scores(A):
-    """How far the SVM of the flipped points puts each on the wrong side."""
-    answer = []
-    for a, turned in zip(A, _flipped(A), strict=True):
-        nearest = _nnls(turned)[0] @ turned
-        answer.append(-a @ nearest / _norm(nearest) if _can(turned) else 0.0)
-    return np.array(answer)
-
-
-def _can(turned):
-    return _bound(_nnls(turned)[0], turned) > 1e-9
-
-
 def _edge_angles(A):
     """The points farthest in angle from w_hat."""
     w, _ = _solve(A)
@@ -534,7 +521,7 @@ def _flip_cases(rng):
         if away[can].min() < 0.05 or can.all():
             continue
         tolerance = 0.01 * right.max()
-        rivals = (_to_hull, _with_ones, _flipped_margins, _flipped_scores)
+        rivals = (_to_hull, _with_ones, _flipped_margins)
         rays = d == 2 or abs(_to_rays(A) - right)[can].max() > tolerance
         others = ((_solve(A)[1] > 1e-9) != can).any() and (_edge_angles(A) != can).any()
         if rays and others and all(abs(rival(A) - right).max() > tolerance for rival in rivals):
@@ -558,9 +545,6 @@ FLIP = Exercise(
         _flipped_margins,
         "You flipped each point and took the largest margin. That keeps the others at this distance, too; "
         "here they may be on the line.",
-        _flipped_scores,
-        "Your w is the SVM's for the flipped points, which keeps the others at a distance. They may be on "
-        "the line: then a_i gets farther.",
         lambda A: _solve(A)[1] > 1e-9,
         "You named the support vectors. A long point can change sides without being one: only angles count.",
         _edge_angles,
