@@ -573,10 +573,11 @@ show(
 # At the end of these two runs the gradient has the larger margin. Part 3 proves little there about the
 # *angle* of $w_t$; the way by $\bar a_t$ proves the truth for NGD.
 #
-# *Do NGD's weights always settle?* Near the end a step moves $w$ by $\eta\,\bar a_\perp/\hat\mu$ at right
-# angles to $\hat w$. As $q_i \propto e^{-a_i \cdot w}$ there, $\bar a$ changes by $-\mathrm{Cov}_q(a)$ times
-# this move. So $\bar a_\perp$ is multiplied by $I - \frac{\eta}{\hat\mu}\mathrm{Cov}_{\hat q}(a)$. Where
-# $\hat q$ is unique, it dies out exactly when, with the largest eigenvalue $\lambda_{\max}$,
+# *Do NGD's weights always settle?* Near the end the part of a step of length $\eta$ at right angles to
+# $\hat w$ is $\eta\,\bar a_\perp/\hat\mu$. As $q_i\propto e^{-a_i\cdot w}$ there, it changes $\bar a$ by
+# $-\mathrm{Cov}_q(a)$ times itself, with the points' covariance under $q$. So $\bar a_\perp$ is multiplied by
+# $I - \frac{\eta}{\hat\mu}\mathrm{Cov}_{\hat q}(a)$. Where $\hat q$ is unique, it dies out exactly when, with
+# the largest eigenvalue $\lambda_{\max}$,
 #
 # $$\eta < \eta^* = \frac{2 \hat\mu}{\lambda_{\max}(\mathrm{Cov}_{\hat q}(a))} .$$
 
