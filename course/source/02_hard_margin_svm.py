@@ -618,7 +618,7 @@ def least_angle(w, A):
 check("02.4", least_angle)
 
 # %% [markdown]
-# **Predict before you run on.** What is $\eta^*$ for our twelve points? And in how many of thirty problems,
+# **Predict before you run on.** What is $\eta^*$ for our twelve points? In how many of thirty problems,
 # 40 points in six dimensions each, do steps of 0.5 settle?
 
 
@@ -655,18 +655,18 @@ for step, t, count in ((0.5, 3000, 3), (0.25, 6000, 19), (0.15, 6000, 30)):
     proved = np.degrees(np.arccos(margin(w, draws) / bounds))
     last, summed, *angles = np.median([*bounds[:2] / mu, *proved, least], axis=1)
     print(f"{step:4} {(step < limits).sum():10} {settled.sum():8} {(mu_a > 0).sum():14}", end="")
-    print(f"{last:12.2f} {summed:11.3f}", *(f"{angle:8.1f}" for angle in angles))
+    print(f"{last:12.2f} {summed:11.3f}", *(f"{angle:8.0f}" for angle in angles[:3]), f"{angles[3]:8.1f}")
     assert (settled == (step < limits)).all()
     assert settled.sum() == (mu_a > 0).sum() == count
     assert np.allclose(least, between(w, w_hats), atol=1e-4), "see exercise 02.4"
 
 # %% [markdown]
-# Each of the ninety runs settles or not as $\eta^*$ says. With steps of 0.5, $\bar a$ does not even separate
-# in 27 of 30. The remedy is stationarity: the weights of all steps, summed as $\sum_s q_s/B_s$, make
-# $w_t/\eta$, and their $B$ is 0.5 percent too large in the median.
+# Each of the ninety runs settles or not as $\eta^*$ says. With steps of 0.5, $\bar a$ does not separate in 27
+# of 30. The remedy is stationarity: the weights of all steps, summed as $\sum_s q_s/B_s$, make $w_t/\eta$,
+# and their $B$ is 0.5 percent too large in the median.
 #
-# With the best weights part 3 proves about three degrees, where 0.1 are true (question 2); the way by
-# $\bar a$ proves the truth up to rounding.
+# With the best weights part 3 proves three degrees or four, where 0.1 are true (question 2); the way by
+# $\bar a$ proves the truth.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.9 Where it breaks
