@@ -619,7 +619,7 @@ check("02.4", least_angle)
 
 # %% [markdown]
 # **Predict before you run on.** What is $\eta^*$ for our twelve points? In how many of thirty problems,
-# 40 points in six dimensions each, do steps of 0.5 settle?
+# 40 points in six dimensions, do steps of 0.5 settle?
 
 
 # %%
