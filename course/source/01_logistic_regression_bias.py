@@ -558,7 +558,7 @@ assert np.abs(seen - predicted_turns).max() < 0.3, "see exercise 01.2"
 # %% [markdown]
 # Here both runs end on the track; only the speed along it differs. After $t$ steps of length $\eta$ the norm
 # is about $\eta t$ instead of $\lVert \hat w \rVert \log t$. So the angle is about $\lVert r \rVert / (\eta
-# t)$, in radians, if $\eta$ is small.
+# t)$, in radians, if $\eta < 3.5$ (lesson 02).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.7 A start far out
