@@ -11,6 +11,7 @@ from mini_attn import data, heads, mixtures, models, newton, optim, svm, train
 
 N, T = 3, 4  # sequences and tokens, as published
 RADII = (0.5, 1.0, 2.0, *(4 * 2 ** (k / 4) for k in range(17)))  # 4 to 64, a quarter octave apart
+BAR = 0.005  # attention below it, after 3,000 steps: lost
 KINDS = {  # activation, scale, and the loss
     "gelu": ("gelu", 4.0, "logistic"),
     "tanh": ("tanh", 4.0, "logistic"),
@@ -191,17 +192,17 @@ class Flow:
 
 
 def return_runs(d: int, *, trials: int, seed: int) -> dict:
-    """60,000 normalised steps of .1: which runs mix, pi and K after 3,000, and when a dropped token is back.
+    """60,000 normalised steps of .1: which runs mix, pi and K after 3,000, and when a lost token is back.
 
-    Kept is what has attention above j^(-1/2) after 3,000 steps; a token is back when it has that again.
+    Lost is what has attention below 1/2 % after 3,000 steps; a token is back when it is above that again.
     `pi` and `K` are filled up with zeros.
     """
     tokens, head, _ = problem("gelu", d, trials, seed)
     X, z, y, V = (A.numpy() for A in (tokens.X, tokens.z, tokens.y, head.V))
     marks = np.unique(np.geomspace(3000, 60_000, 200).round().astype(int))
     h = np.einsum("bntd,jbde,bne->bjnt", X, descend(tokens, head, 0.1, marks), z)
-    kept = softmax(h, axis=-1) > marks[:, None, None] ** -0.5
-    most = N * (T - 1) - 1  # dropped tokens of a run with a mixture
+    kept = softmax(h, axis=-1) > BAR
+    most = N * (T - 1) - 1  # lost tokens of a run with a mixture
     pi, K = np.zeros((trials, most), np.float32), np.zeros((trials, most, most), np.float32)
     mixes, back = np.zeros(trials, dtype=bool), np.full(trials, np.inf, np.float32)
     for run in range(trials):
@@ -214,6 +215,68 @@ def return_runs(d: int, *, trials: int, seed: int) -> dict:
             if above.any():
                 back[run] = marks[above.argmax()]
     return {"mixes": mixes, "pi": pi, "K": K, "back": back}
+
+
+def _plane(p, X, V):
+    """The loss f of attention p on tokens X (..., 3, 2), and its gradient in p (..., 2)."""
+    s = softmax((X @ p[..., None])[..., 0], axis=-1)
+    q = (s[..., None, :] @ X)[..., 0, :]
+    inner = 4 * (V @ q[..., None])[..., 0]
+    normal = ndtr(inner)
+    slope = 4 * (normal + inner * np.exp(-(inner**2) / 2) / np.sqrt(2 * np.pi))
+    gain = (X - q[..., None, :]) @ (slope[..., None, :] @ V).swapaxes(-1, -2)
+    return (inner * normal).sum(axis=-1), ((s * gain[..., 0])[..., None, :] @ X)[..., 0, :]
+
+
+def _floor(R, X, V):
+    """The smallest loss at the lengths R (B,), and its largest curvature there."""
+    angles = np.tile(np.linspace(-np.pi, np.pi, 721), (len(R), 1))
+    for _ in range(16):
+        p = R[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+        lowest = _plane(p, X[:, None], V[:, None])[0].argmin(axis=1)
+        top = angles[np.arange(len(R)), lowest][:, None]
+        angles = top + (angles[:, 1:2] - angles[:, :1]) * np.linspace(-1.5, 1.5, 31)
+    p = R[:, None, None] * np.stack([np.cos(top), np.sin(top)], axis=-1)
+    X, V, nudges = X[:, None], V[:, None], 1e-4 * np.eye(2)
+    curvatures = (_plane(p + nudges, X, V)[1] - _plane(p - nudges, X, V)[1]) / 2e-4
+    return _plane(p, X, V)[0][:, 0], np.linalg.eigvalsh(curvatures)[:, -1]
+
+
+def triangle_runs(steps: int, *, trials: int, seed: int) -> dict:
+    """Triangles in the plane that keep two tokens: the numbers of their valley, and descent in it.
+
+    Unit tokens, ||V||_F = 1, gelu(4 V x), label -1; shares above 1/10, N = ||W_dir||_F at most 2. D and c
+    come from the floor at the lengths 6 N and 16 N; `gain` and `lag` are in units of N, `gain` that of the
+    last nine tenths of the steps of .1, `lag` that of steps of .6 eta_c behind steps of .02 (nan for c <= 0).
+    """
+    rng, found = np.random.default_rng(seed), []
+    parts = np.indices((61, 61)).reshape(2, -1).T
+    shares = np.column_stack([parts, 60 - parts.sum(axis=1)])[parts.sum(axis=1) <= 60] / 60
+    while len(found) < trials:
+        X, V = rng.normal(size=(3, 2)), rng.normal(size=(2, 2))
+        X, V = X / np.linalg.norm(X, axis=1, keepdims=True), V / np.linalg.norm(V)
+        s = shares[_head(shares @ X, V)[0].argmin()]
+        a, b, t = np.argsort(-s)
+        if s[t] == 0 and s[b] > 0.1:
+            e, out = X[a] - X[b], X[a] - X[t]
+            free = out - (out @ e) / (e @ e) * e
+            if np.linalg.norm(free) >= 0.5:
+                found.append((X, V, 1 / np.linalg.norm(free)))
+    X, V, length = map(np.array, zip(*found, strict=True))
+    (near, bent), (far, H) = _floor(6 * length, X, V), _floor(16 * length, X, V)
+    D, c = (near - far) * np.exp(6), (H - bent) * np.exp(6)
+    narrows = (c > 0) & (D > 0)
+    longest = np.sqrt(8 * D / c, where=narrows, out=np.full(trials, np.nan))
+    eta = np.stack([np.full(trials, 0.02), np.full(trials, 0.1), 0.6 * np.nan_to_num(longest, nan=0.1)], 1)
+    p, R = np.zeros((trials, 3, 2)), {}
+    for j in range(steps + 1):
+        G = _plane(p, X[:, None], V[:, None])[1]
+        after = p - eta[..., None] * G / np.linalg.norm(G, axis=-1, keepdims=True).clip(min=1e-300)
+        if j in (steps // 10, steps):
+            R[j] = np.linalg.norm(p + after, axis=-1) / 2 / length[:, None]
+        p = after
+    lag = np.where(narrows, R[steps][:, 0] - R[steps][:, 2], np.nan)
+    return {"N": length, "D": D, "c": c, "gain": (R[steps] - R[steps // 10])[:, 1], "lag": lag}
 
 
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
@@ -242,12 +305,21 @@ def head_output(V: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 MEASURED = [
     Measured(
         "13.returns",
-        "Runs of descent with a mixture: the pulls of dropped tokens, and when one is back.",
+        "Runs of descent with a mixture: the pulls of lost tokens, and when one is back.",
         return_runs,
         {"d": [4, 6, 10]},
-        trials=200,
+        trials=300,
         batch=50,
-        minutes=6,
+        minutes=5,
+    ),
+    Measured(
+        "13.triangles",
+        "Triangles that keep two tokens: their valleys, and how far normalised descent gets in them.",
+        triangle_runs,
+        {"steps": [30_000]},
+        trials=100,
+        batch=100,
+        minutes=1,
     ),
     Measured(
         "13.runs",

@@ -12,7 +12,7 @@
 #
 # - say from the head's curvature and the label when a mixture can win, and certify the best one;
 # - predict both parts of the limit of $W$;
-# - predict how slowly normalised descent gets there, and which steps are too long;
+# - predict how slowly normalised descent gets there;
 # - foretell when a token that descent has lost comes back.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb), [lesson 07](07_local_global_tokens.ipynb),
@@ -160,7 +160,8 @@ widgets.sliders(
 # *Only if*: where no slope from a corner is above 0, a concave function lies below its tangent plane.
 #
 # Our head is convex where all $|4 V_k \cdot x| \le \sqrt 2$: the second derivative of $\mathrm{gelu}(u)$ is
-# $2 - u^2$ times the normal density. With a ReLU it is convex everywhere.
+# $2 - u^2$ times the normal density. Figure 1's is not, so that we now shrink $V$. With a ReLU it is convex
+# everywhere.
 
 
 # %% [markdown]
@@ -370,15 +371,15 @@ show(
 # **How flat?** At the length $R$ the support token is $R/N$ and a constant behind, so that on the floor the
 # loss above its limit is $D e^{-R/N}$ with a constant $D$. The slope along is $(D/N)e^{-R/N}$.
 #
-# **How far does it bounce?** With gradient $G$, a normalised step is a plain step of size $\eta/\|G\|$. On a
-# quadratic bottom of curvature $H$ it multiplies the distance from the floor by $1 - H \eta/\|G\|$. It can
-# rest where this is $-1$, the *edge of stability*: $\eta/\|G\| = 2/H$.
+# **How far does it bounce?** A step takes $u$ across to about $u - \eta$, and the next back. From the end
+# nearer to the floor more of the step goes along: that draws both ends to $\pm\eta/2$. There, at curvature
+# $H$, the gradient $G$ has the length $H\eta/2$: a plain step of size $\eta/\|G\| = 2/H$, the *edge of
+# stability*.
 #
 # So one step gains the length $(\eta/\|G\|)(D/N)\,e^{-R/N} = \frac{2D}{H N}e^{-R/N}$: *the length of the
-# steps cancels*. (At a kink, where the slope across jumps, $\|G\|$ stays what it is, and $\eta$ does not
-# cancel.)
+# steps cancels*, and $R$ grows like $N \log j$.
 #
-# This took the slope on the floor. But the run is never there, and the valley narrows: its
+# This took the slope on the floor. But the run is never there, and this valley narrows: its
 # curvature is $H(R) = H - c\,e^{-R/N}$ with a constant $c$.
 
 
@@ -393,22 +394,21 @@ def floor(R):
 N = np.linalg.norm(p_dir)
 (loss, H_4), (lowest, H) = floor(4.0), floor(12.0)
 D, c = np.array([loss - lowest, H - H_4]) * np.exp(4 / N)
-edge = ETA / np.linalg.norm(uphill(walk[-1]), axis=1) * H / 2
+edge = np.stack([ETA * H / 2 / np.linalg.norm(uphill(p), axis=1) for p in walk[-2:]])
 print(f"N = {N:.2f}, D = {D:.2f}, c = {c:.1f}")
-print(f"steps of 0.02, 0.1, 0.2: eta / |G| * H / 2 = {edge[:3].round(2)}")
-assert (np.abs(edge[:3] - 1) < 0.05).all()
+print(f"eta / |G| * H / 2 at both ends, steps of 0.02, 0.1, 0.2, 0.3:\n{np.sort(edge, axis=0)[:, :4]}")
+assert (np.abs(edge[:, :3] - 1) < 0.08).all()
 
 # %% [markdown]
 # ### Exercise 13.3: How long may a step be?
 #
 # ★★★ · 12 minutes
 #
-# Let the valley be a parabola across: the loss at the distance $u$ from the floor is a constant plus
-# $D e^{-R/N} + \frac12 H(R)\, u^2$. A run bounces between $u = \eta/2$ and $-\eta/2$. Derive the slope along
-# that it feels there, and the step $\eta_c$ at which it is 0: longer steps stall. In the end, how much
-# shorter is $p$ than with as many very short steps? Return this lag, or `np.inf` for a run that stalls.
-#
-# **Predict** from the numbers just printed: which steps of .2, .3, .5, .8 stall, and how far do others lag?
+# *Given* is a valley whose loss, at the distance $u$ from a straight floor and the length $R$ along it, is
+# $D e^{-R/N} + \frac12 (H - c\,e^{-R/N})\, u^2$ with $c > 0$, and a run that bounces between $u = \eta/2$ and
+# $-\eta/2$. Derive the slope along that it feels there, and the step $\eta_c$ at which it is 0: longer steps
+# stall. In the end, how much shorter is $R$ than with as many very short steps? Return this lag, or `np.inf`
+# for a run that stalls.
 #
 # <details><summary>Hint</summary>
 #
@@ -441,16 +441,21 @@ for name, of in (
     ("gained (log 10 = 2.30)", (lengths[30_000] - lengths[3000]) / N),
 ):
     print(f"{name:25s}", "".join(f"{value + 0.0:6.2f}" for value in of[1:]))
-right = np.abs(predicted - behind[-1])[:4] < 0.12
-assert right.all(), again.format("13.3")
 assert np.isinf(predicted[4:]).all(), again.format("13.3")
-assert abs(np.sqrt(8 * D / c) - 0.46) < 0.005
+assert (np.abs(behind[-1] / predicted - 0.8)[1:4] < 0.06).all(), again.format("13.3")
+found = measured("13.triangles").load()
+law = lag(0.6 * np.sqrt(8), 1, 1, 1)  # of steps of .6 eta_c, in units of N
+logs, near = np.abs(found.gain / np.log(10) - 1) < 0.1, np.abs(found.lag / law - 1) < 0.3
+logs, narrow, near, ahead = (int(A.sum()) for A in (logs, found.lag.notnull(), near, found.lag < 0))
+print(f"100 random triangles: gained log 10 to 10%: {logs}; narrowing: {narrow}; of these, with steps of")
+print(f".6 eta_c, lag {law:.2f} N to 30%: {near}, ahead of short steps: {ahead}")
+assert (near, ahead, narrow, logs) == (4, 31, 68, 92), again.format("13.3")
 
 # %% [markdown]
-# The prediction is $-N \log(1 - (\eta/\eta_c)^2)$ with $\eta_c = \sqrt{8D/c} = .46$. **In this plane longer
-# steps cost a constant, and steps of .8 stall.** As the valley is not quite a parabola, the lags are a fifth
-# smaller than predicted, and steps of .5 still creep on. On other triangles it can be far from one, and the
-# law false.
+# On this triangle steps up to .3 lag a fifth less than $-N \log(1 - (\eta/\eta_c)^2)$ says, and steps of
+# .5, above $\eta_c = \sqrt{8D/c} = .46$, creep on: its valley is no parabola. *The lag is no law for
+# attention*: of 68 random triangles whose valley narrows (unit tokens, $N \le 2$) it fits 4, and on 31
+# longer steps get *farther*. **What is general is $N \log j$**: 92 of 100.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -508,7 +513,8 @@ runs = measured("13.runs").load()
 accepted, label, rises, many, best = (runs[k].values for k in ("accepted", "label", "rises", "kept", "best"))
 print("                            sequences  an edge rises  mix  edge rule wrong  (best set kept)")
 for k, name in enumerate(("gelu(4 Vx)", "tanh(4 Vx)", "gelu(256 Vx)")):
-    print(f"{name}: {accepted[k].sum()} runs of 800 accepted, median error {np.median(runs.error[k]):.3f}")
+    high = np.quantile(runs.error[k], 0.95)
+    print(f"{name}: {accepted[k].sum()} runs of 800 accepted, 95% of errors below {high:.2f}")
     for sign in (1, -1):
         at = (accepted[k][..., None] > 0) & (label[k] == sign)
         mix, edge = at & (many[k] > 1), at & (rises[k] > 0)
@@ -520,7 +526,8 @@ for k, name in enumerate(("gelu(4 Vx)", "tanh(4 Vx)", "gelu(256 Vx)")):
 # %% [markdown]
 # With gelu, convex for small inputs, only the label $-1$ mixes in these draws. The edge rule is wrong in 10
 # of 2,391 sequences: there the path, which is local, keeps a set that is not the best. With tanh, which bends
-# both ways, both labels mix. The rule is wrong in 90 of 2,400, and near a ReLU in 59 of 2,232.
+# both ways, both labels mix. The rule is wrong in 90 of 2,400, and near a ReLU in 59 of 2,232. There 11 with
+# label $+1$ mix: gelu is concave beyond $|u| = \sqrt 2$, so that 13.2 does not hold. None is the best set.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -539,8 +546,8 @@ print("second sequence:", *(f"{j:6,} steps {s[list(STEPS).index(j), 1]}" for j i
 # %% [markdown]
 # After 3,000 steps it has lost the first, though its cost is negative: some weight on it would *help*.
 #
-# A step at the edge of stability is a plain step of size $2/H$. So $j$ short steps are about **gradient
-# flow**, $dW/d\tau = -\nabla L$, for the time $\tau = 2j/H$.
+# A step at the edge of stability is a plain step of size $2/H$, with $H$ the largest curvature. So $j$ short
+# steps are about **gradient flow**, $dW/d\tau = -\nabla L$, for the time $\tau = 2j/H$.
 #
 # Far out the kept tokens rest on their shares. What is left of the mean loss of three sequences is
 # $\frac13 \sum_t c_t s_t$ over the dropped tokens $t$, where $s_t$ is a constant times $e^{-\text{lag}}$ with
@@ -561,8 +568,8 @@ print("second sequence:", *(f"{j:6,} steps {s[list(STEPS).index(j), 1]}" for j i
 #
 # **By pencil first:** when is a token back that pulls alone?
 #
-# **Predict:** in 76 runs below a token would help. In how many is one back by 60,000 steps: nearly all, half,
-# or fewer?
+# **Predict:** in 87 runs below a lost token would help. In how many is one back by 60,000 steps: nearly
+# all, half, or fewer?
 #
 # <details><summary>Hint</summary>
 #
@@ -601,10 +608,10 @@ check("13.4", first_return)
 #
 # Alone, a token is back at $\mathtt{now}\, (1 + 1/(K |\pi|))$: always.
 #
-# Without it the others rest where the support tokens' pulls are the SVM's multipliers. Let $\Delta$ be the
-# lead of $t$, a token that would help, in the SVM of these others. While they rest, $\log|\pi_t|$ grows at
-# the rate $1 - \Delta + K_{tt} |\pi_t|$. **In this law, while the others rest, a token that would help comes
-# back if $\Delta < 1$.**
+# Let $t$ be a token that would help, and $\Delta$ its lead in the SVM of the others. If they follow at
+# once, so that $(K\pi)_u = 1$ for the support tokens $u$ of this SVM, then eliminating them leaves
+# $\log|\pi_t|$ growing at the rate $1 - \Delta + S|\pi_t|$ with $S \ge 0$: **$t$ comes back if
+# $\Delta < 1$.** With a large pull it can with $\Delta \ge 1$, too.
 
 
 # %%
@@ -616,11 +623,11 @@ def leads(pi, K):
     return (A[~others] @ w).numpy()
 
 
-own = s[at] > 3000**-0.5  # kept: half-way, on logarithmic axes, between j^0 and j^(-1)
+own = s[at] > 0.005  # kept; the others are lost
 flow = lesson_13.Flow(*(A[0].numpy() for A in (tokens.X, tokens.z, tokens.y, mlp.V)))
 pi, K = flow.pulls(own, h[at], 2 * 3000 / flow.steepest(h[at]))
 foreseen = first_return(pi, K, 3000, 60_000)
-back = STEPS[(STEPS > 3000) & (s[:, 1, 0] > STEPS**-0.5)][0]
+back = STEPS[(STEPS > 3000) & (s[:, 1, 0] > 0.005)][0]
 print(f"read at 3,000 steps: Delta {leads(pi, K)[0]:.2f}, pull {pi.min():.2f}", end="; back: ")
 print(f"foretold {foreseen / 1000:.0f}, descent {back / 1000:.0f} thousand steps")
 assert abs(foreseen / back - 1) < 0.1, again.format("13.4")
@@ -630,7 +637,7 @@ fig, ax = plt.subplots(figsize=(6.4, 3.6))
 looks = ((GREEN, "-", "would help"), (BLUE, "-", "kept"), (BLUE, "--", "kept"), (ORANGE, "-", "dropped"))
 for b, (color, line, name) in enumerate(looks):
     ax.loglog(STEPS, s[:, 1, b], line, color=color, linewidth=2.2, label=f"token {b + 1}: {name}")
-ax.loglog(STEPS, STEPS**-0.5, ":", color=BLACK, linewidth=1, label="$j^{-1/2}$: kept above")
+ax.axhline(0.005, linestyle=":", color=BLACK, linewidth=1, label="1/2 %: lost below")
 ax.axvline(foreseen, color=BLACK, linestyle="--", linewidth=1, label="return foretold")
 ax.set(xlabel="steps $j$", ylabel="attention", xlim=(1, 30_000), ylim=(1e-5, 2))
 ax.legend(fontsize=9, loc="center left", bbox_to_anchor=(1.02, 0.5))
@@ -638,40 +645,68 @@ show(
     fig,
     alt="Attention of the four tokens of a sequence against up to 30,000 steps, both logarithmic. Token 1 "
     "falls to a ten-thousandth until about 7,000 steps, jumps up near 18,000, at the dashed line, crosses "
-    "the dotted line of slope minus one half, and stays at 3 percent. Two others stay above that line.",
+    "the dotted line at half a percent, and stays at 3 percent. Two others stay above that line.",
 )
 
 # %% [markdown]
 # **Figure 3.** Attention in the second sequence of run 138, and the time foretold at 3,000 steps.
 
 # %% [markdown]
-# Run 138 was chosen. Now *all* of 200 problems for each $d = 4, 6, 10$: steps of .1, read after 3,000,
-# followed to 60,000. A token is kept, or back, while its attention is above $j^{-1/2}$.
+# Run 138 was chosen. Now *all* of 300 problems for each $d = 4, 6, 10$: steps of .1, read after 3,000,
+# followed to 60,000. *Lost*: attention below 1/2 % after 3,000 steps; *back*: above it again.
 
 
 # %%
-stored, totals = measured("13.returns").load(), 0
-print("      a token would help, return foretold     not foretold   none would help   no mixture")
-print(" d    time right to 10%  to twice  back  runs    back  runs       back  runs           runs")
-for d in (4, 6, 10):
-    mix, pi, K, back = (stored[name].sel(d=d).values.astype(float) for name in ("mixes", "pi", "K", "back"))
-    helps, law = (pi < 0).any(axis=1), np.full(200, np.inf)
-    for run in np.flatnonzero(helps):
-        on = pi[run] != 0  # filled up with zeros
-        law[run] = first_return(pi[run][on], K[run][np.ix_(on, on)], 3000, 60_000)
-    said, came = np.isfinite(law), np.isfinite(back)
-    off = np.abs(np.log(law[said & came] / back[said & came]))
-    silent, none = helps & ~said, (mix > 0) & ~helps
-    counts = [off < np.log(1.1), off < np.log(2), said & came, said, silent & came, silent, none & came, none]
-    row = np.array([A.sum() for A in (*counts, mix == 0)])
-    print(f"{d:2d}", "".join(f"{n:{w}}" for n, w in zip(row, (20, 10, 6, 6, 8, 6, 11, 6, 15), strict=True)))
-    totals = totals + row
-assert list(totals[2:6]) == [25, 26, 2, 50], again.format("13.4")
+stored = measured("13.returns").load()
+named = (stored[name].values.astype(float) for name in ("mixes", "pi", "K", "back"))
+mix, all_pi, all_K, back = map(np.concatenate, named)
+helps, came = (all_pi < 0).any(axis=1), np.isfinite(back)
+law, Delta = np.full((2, len(back)), np.inf)
+for run in np.flatnonzero(helps):
+    on = all_pi[run] != 0  # filled up with zeros
+    pi, K = all_pi[run][on], all_K[run][np.ix_(on, on)]
+    law[run], Delta[run] = first_return(pi, K, 3000, 60_000), leads(pi, K).min()
+said = np.isfinite(law)
+of = {"return foretold": said, "not foretold": helps & ~said, "none would help": (mix > 0) & ~helps}
+of |= {"Delta < 1": Delta < 1, "Delta >= 1": helps & (Delta >= 1)}
+counts = {name: (int((at & came).sum()), int(at.sum())) for name, at in of.items()}
+print(*(f"{name:16s}: {n:2d} of {runs_} back" for name, (n, runs_) in counts.items()), sep="\n")
+assert list(counts.values()) == [(16, 18), (0, 69), (2, 771), (15, 41), (1, 46)], again.format("13.4")
+both = said & came
+for name, guess in (("the law", law[both]), ("always 5,000", 5000), ("their median", np.median(back[both]))):
+    off = np.abs(np.log(guess / back[both]))
+    print(f"{name:13s} to 10%, 30%, twice:", *(f"{(off < np.log(to)).sum():2d}" for to in (1.1, 1.3, 2)))
+
+# %% jupyter={"source_hidden": true}
+fig, ax = plt.subplots(figsize=(5.6, 4.2))
+for at, color, marker, name in (
+    (both & (Delta < 1), BLUE, "o", "$\\Delta < 1$"),
+    (both & (Delta >= 1), ORANGE, "s", "$\\Delta \\geq 1$"),
+):
+    ax.loglog(law[at] / 1000, back[at] / 1000, marker, color=color, markersize=7, alpha=0.8, label=name)
+at = said & ~came
+ax.loglog(law[at] / 1000, 60 + 0 * law[at], "x", color=BLACK, markersize=8, label="not back by 60,000")
+ax.axline((3, 3), (60, 60), color=BLACK, linewidth=1)
+ticks = (3, 5, 10, 20, 40, 60)
+ax.set(xlabel="return foretold, thousand steps", ylabel="found", xlim=(2.9, 65), ylim=(2.9, 65))
+ax.set(xticks=ticks, xticklabels=ticks, yticks=ticks, yticklabels=ticks)
+ax.minorticks_off()
+ax.legend(fontsize=10, loc="lower right")
+show(
+    fig,
+    alt="Times found against times foretold, in thousands of steps, both logarithmic: 16 points from 3 to 58 "
+    "lie close to the diagonal, 15 of them with Delta below 1. Two crosses at the top, foretold at 8 and 50, "
+    "are not back.",
+)
 
 # %% [markdown]
-# **Of 26 foretold returns 25 come, 15 of them within a factor of 2 of the time.** Fewer than half of the 76
-# runs bring a token back: 27. Seven returns are not foreseen, 2 in these runs and 5 in the 490 where none
-# would help.
+# **Figure 4.** Each run in which a return was foretold; on the line, at the time foretold.
+
+# %% [markdown]
+# **Of 18 foretold returns 16 come, 15 of them at the time foretold to 30%**; "always after 5,000 steps" is
+# right to 30% in 7. Of the 69 others none comes. $\Delta < 1$ says that a token comes back, not when: by
+# 60,000 steps in 15 of 41 such runs. With $\Delta \ge 1$ it is 1 of 46. Where no lost token would help, 2
+# of 771 runs bring one back.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -680,28 +715,28 @@ assert list(totals[2:6]) == [25, 26, 2, 50], again.format("13.4")
 # The paper draws the mean of $1 -$ correlation of $W$ with $W_{\mathrm{fin}}$ plus the best multiple of
 # $W_{\mathrm{dir}}$ (full), with $W_{\mathrm{dir}}$ alone, and with the Att-SVM of one token a sequence. It
 # takes 2,001 steps with a ReLU, and accepts a run where each attention is above $10^{-3}$ or below $10^{-6}$,
-# some below. We repeat it with 1,000 runs for each $d$.
+# some below. We draw our paths near a ReLU, at their last $R$, 16 to 64.
 
 
 # %%
-repeated = measured("13.published").load()
 relu = runs.at_last.sel(kind="relu").where(runs.accepted.sel(kind="relu") > 0)  # gelu(256 Vx)
+published = np.array([0.034, 0.017, 0.011, 0.006])
 print("mean +- 2 s.e.,   d = 4               6                8                10                runs")
-print("published, full       0.034            0.017            0.011            0.006")
-for name, of in (
-    ("our repeat, full", repeated.apart.where(repeated.public > 0)[..., 0]),
-    ("our paths, full", relu[..., 0]),
-    ("    W_dir alone", relu[..., 1]),
-    ("    one token", relu[..., 2]),
-):
-    n, mean, std = (f("trial").values for f in (of.count, of.mean, of.std))
+print("published, full ", *(f"     {m:.3f}       " for m in published))
+for k, name in enumerate(("our paths, full", "    W_dir alone", "    one token")):
+    n, mean, std = (f("trial").values for f in (relu[..., k].count, relu[..., k].mean, relu[..., k].std))
     print(f"{name:21s}", *(f"{m:.3f} +- {e:.3f}  " for m, e in zip(mean, 2 * std / n**0.5, strict=True)), *n)
+repeat = measured("13.published").load()
+chosen = repeat.public > 0
+times = repeat.apart[..., 0].where(chosen).mean("trial").values / published
+assert ((times > 2.45) & (times < 7.55) & (repeat.flat.where(chosen).mean("trial") > 0.5)).all()
 
 
 # %% [markdown]
-# **On the paths both parts together are closer to $W$ than published at each $d$, and closer than
-# $W_{\mathrm{dir}}$ alone; one token is far off.** The published selection accepts 2 to 24% of our runs, and
-# they are farther off than published.
+# **On the paths both parts together are closer to $W$ than $W_{\mathrm{dir}}$ alone; one token is far off.**
+# They are closer than published, too, for $d = 4$ to 8 (a tie at 10), but are no repetition. Ours, of 1,000
+# descents for each $d$, accepts 2 to 24% and is 2.5 to 7.5 times as far off as published. In over half of the
+# accepted some sequence has $f = 0$, where nothing fixes the shares; the rest we cannot explain.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -709,9 +744,9 @@ for name, of in (
 #
 # | claim | prediction | measured |
 # |---|---|---|
-# | lag of steps of .2, .3, .8, plane | $.21 N$, $.56 N$, stall | $.17 N$, $.45 N$, stall |
-# | rates $\times N$ on the path, gelu | the SVM's leads | .03 off (median error) |
-# | 26 foretold returns, $d = 4, 6, 10$ | back by 60,000 steps | 25 |
+# | gain of ten times the steps, 100 triangles | $N \log 10$ | to 10% in 92 |
+# | rates $\times N$ on the path, gelu | the SVM's leads | .08 off at most in 95% |
+# | 18 foretold returns, $d = 4, 6, 10$ | back by 60,000 steps | 16, the time to 30% in 15 |
 
 # %% [markdown]
 # ## Questions
@@ -732,10 +767,9 @@ progress("13")
 #   an edge from a best token rises.
 # - $W$ has two parts: $W_{\mathrm{fin}}$ sets the ratios of the kept tokens, and $\frac RN W_{\mathrm{dir}}$,
 #   from an SVM with equalities, drops the rest.
-# - **With a mixture, normalised descent bounces.** In the plane its length grows like $N \log j$; longer
-#   steps cost a constant, and too long ones stall.
-# - Descent can lose a token that would help. In the law $d\pi/d\log\tau = \pi(1 - K\pi)$ of the pulls, while
-#   the others rest, it comes back if its lead against them is below 1.
+# - **With a mixture, normalised descent bounces.** In the plane its length grows like $N \log j$.
+# - Descent can lose a token that would help. The law $d\pi/d\log\tau = \pi(1 - K\pi)$ of the pulls foretells
+#   when it comes back.
 
 # %% [markdown]
 # ## Further reading
