@@ -447,7 +447,7 @@ logs = int((np.abs(found.gain / np.log(10) - 1) < 0.1).sum())
 near = int((np.abs(found.lag / lag(0.6 * 8**0.5, 1, 1, 1) - 1) < 0.3).sum())
 narrow, ahead = int(found.lag.notnull().sum()), int((found.lag < 0).sum())
 print(
-    f"100 random triangles: {logs} gain log 10 to 10%, {narrow} narrow: {near} lag by law to 30%, {ahead} get ahead"
+    f"100 random triangles: {logs} gain log 10, {narrow} narrow: {near} lag by law to 30%, {ahead} get ahead"
 )
 assert (near, ahead, narrow, logs) == (4, 31, 68, 92), again.format("13.3")
 
