@@ -370,16 +370,16 @@ show(
 # **How flat?** At the length $R$ the support token is $R/N$ and a constant behind, so that on the floor the
 # loss above its limit is $D e^{-R/N}$ with a constant $D$. The slope along is $(D/N)e^{-R/N}$.
 #
-# **How far does it bounce?** A step takes $u$ across to about $u - \eta$, and the next back. From the end
-# nearer to the floor more of the step goes along: that draws both ends to $\pm\eta/2$. There, at curvature
-# $H$, the gradient $G$ has the length $H\eta/2$: a plain step of size $\eta/\|G\| = 2/H$, the *edge of
-# stability*.
+# **How far does it bounce?** A step takes the distance $u$ from the floor to about $u - \eta$, and the next
+# back. From the nearer end more of the step goes along: that draws both ends to $\pm\eta/2$. There, at
+# curvature $H$, the gradient $G$ has the length $H\eta/2$: a plain step of size $\eta/\|G\| = 2/H$, the
+# *edge of stability*.
 #
 # So one step gains the length $(\eta/\|G\|)(D/N)\,e^{-R/N} = \frac{2D}{H N}e^{-R/N}$: *the length of the
 # steps cancels*, and $R$ grows like $N \log j$.
 #
-# This took the slope on the floor. But the run is never there, and this valley narrows: its
-# curvature is $H(R) = H - c\,e^{-R/N}$ with a constant $c$.
+# But the run is never on the floor, and this valley narrows: its curvature is $H(R) = H - c\,e^{-R/N}$ with
+# a constant $c$.
 
 
 # %%
@@ -446,16 +446,14 @@ found = measured("13.triangles").load()
 logs = int((np.abs(found.gain / np.log(10) - 1) < 0.1).sum())
 near = int((np.abs(found.lag / lag(0.6 * 8**0.5, 1, 1, 1) - 1) < 0.3).sum())
 narrow, ahead = int(found.lag.notnull().sum()), int((found.lag < 0).sum())
-print(
-    f"100 random triangles: {logs} gain log 10, {narrow} narrow: {near} lag by law to 30%, {ahead} get ahead"
-)
+print(f"100 triangles: {logs} gain log 10, {narrow} narrow: {near} lag by law to 30%, {ahead} get ahead")
 assert (near, ahead, narrow, logs) == (4, 31, 68, 92), again.format("13.3")
 
 # %% [markdown]
-# On this triangle steps up to .3 lag a fifth less than $-N \log(1 - (\eta/\eta_c)^2)$ says; steps of .5,
-# above $\eta_c = \sqrt{8D/c} = .46$, creep on. *The lag is no law for attention*: of 68 random triangles
-# whose valley narrows (unit tokens, $N \le 2$) it fits 4, and on 31 longer steps get *farther*. **What is
-# general is $N \log j$**: 92 of 100.
+# Here steps up to .3 lag a fifth less than $-N \log(1 - (\eta/\eta_c)^2)$ says; steps of .5,
+# above $\eta_c = \sqrt{8D/c} = .46$, creep on where it says stall. *The lag is no law for attention*: of 68
+# random triangles whose valley narrows (unit tokens, $N \le 2$) it fits 4, and on 31 longer steps get
+# *farther*. **What is general is $N \log j$**: to 10% in 92 of 100.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
