@@ -151,3 +151,17 @@ def test_a_step_at_the_edge_is_a_piece_of_flow():
     there = found.y[:, -1].reshape(3, 4)
     gap = (there - there.max(-1, keepdims=True)) - (late - late.max(-1, keepdims=True))
     assert np.abs(gap).max() < 0.15
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_triangles_loss_has_its_gradient(seed):
+    rng = np.random.default_rng(seed)
+    X, V, p = rng.normal(size=(5, 3, 2)), rng.normal(size=(5, 2, 2)), rng.normal(size=(5, 2))
+    f, slope = lesson_13._plane(p, X, V)
+    for k, (tokens, W) in enumerate(zip(X, V, strict=True)):
+        s = np.exp(tokens @ p[k]) / np.exp(tokens @ p[k]).sum()
+        head = heads.MLPHead(2, 2, activation="gelu", scale=4.0, init=torch.tensor(W))
+        assert f[k] == pytest.approx(head(torch.tensor(s @ tokens)).item())
+    nudges = 1e-6 * np.eye(2)[:, None]
+    rise = [(lesson_13._plane(p + e, X, V)[0] - lesson_13._plane(p - e, X, V)[0]) / 2e-6 for e in nudges]
+    np.testing.assert_allclose(slope, np.array(rise).T, atol=1e-7)
