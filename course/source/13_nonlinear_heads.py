@@ -660,13 +660,12 @@ for run in np.flatnonzero(helps):
     on = all_pi[run] != 0  # filled up with zeros
     pi, K = all_pi[run][on].astype(float), all_K[run][np.ix_(on, on)].astype(float)
     law[run], Delta[run] = first_return(pi, K, 3000, 60_000), leads(pi, K).min()
-said = np.isfinite(law)
+said, both = np.isfinite(law), np.isfinite(law) & came
 of = {"return foretold": said, "not foretold": helps & ~said, "none would help": (mix > 0) & ~helps}
 of |= {"Delta < 1": Delta < 1, "Delta >= 1": helps & (Delta >= 1)}
 counts = {name: (int((at & came).sum()), int(at.sum())) for name, at in of.items()}
 print(*(f"{name:16s}: {n:2d} of {runs_} back" for name, (n, runs_) in counts.items()), sep="\n")
 assert list(counts.values()) == [(16, 18), (0, 69), (2, 771), (15, 41), (1, 46)], again.format("13.4")
-both = said & came
 for name, guess in (("the law", law[both]), ("always 5,000", 5000), ("their median", np.median(back[both]))):
     off = np.abs(np.log(guess / back[both]))
     print(f"{name:13s} to 10%, 30%, twice:", *(f"{(off < np.log(to)).sum():2d}" for to in (1.1, 1.3, 2)))
