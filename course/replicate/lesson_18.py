@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy, softplus
+from torch.nn.functional import cross_entropy, one_hot, softplus
 
 from course.replicate import small_transformer as net
 from course.replicate.stored import Measured, measured
@@ -21,7 +21,9 @@ from mini_attn import datasets, svm
 STEPS, LR = 400, 3e-3  # of training
 LOOKS = (0, 10, 20, 40, 80, 160, 240, 320, 400)  # steps at which attention is looked at
 SEEN, ASKED, PRICE = 200, 10, 1.0  # sequences in the statistics; in the SVMs; price of their slack
-DISTANCES = (0.4, 2.0, 4.0)  # in lengths of W_0, at which one linear layer is compared
+DISTANCES = (0.5, 1.0, 2.0, 4.0)  # in lengths of W_0, at which one linear layer is compared
+FURTHER = 2000  # steps of a few runs
+SOFT = 0.4  # of a soft target lies evenly on all classes
 
 
 def digits(runs, seed):
@@ -114,6 +116,16 @@ def centred(P, k):
     W = net.matrix(P, k).detach().double()
     W = W - W.mean(-1, keepdim=True)
     return W - W.mean(-2, keepdim=True)
+
+
+def pair(P, k):
+    """Keys and queries of layer k in float64, whose product is `centred`."""
+    return [w - w.mean(-2, keepdim=True) for w in (P[f"{name}{k}"].detach().double() for name in "KQ")]
+
+
+def unit(W):
+    """W (..., d, d) over its length."""
+    return W / W.norm(dim=(-2, -1), keepdim=True)
 
 
 def reads(P, X, real):
@@ -210,6 +222,13 @@ def onward(tokens, *, trials, seed):
     return {name: torch.stack(values, 1) for name, values in found.items()}
 
 
+def further(tokens, *, trials, seed):
+    """The entropies of heads after `FURTHER` steps, five times those of `onward`."""
+    train, _, P = data(tokens, trials, seed)
+    net.learn(P, *train, FURTHER, 64, lr=LR, seed=seed)
+    return {"entropy": sharpness(P, *(part[:, :SEEN] for part in train[:2]))}
+
+
 # --------------------------------------------------------------------------- rivals of keys and queries
 def moved_by_slopes(K, Q, R, far):
     """How far W = K Q^T / sqrt(m) gets when K and Q flow along R, until it has moved by `far`.
@@ -240,7 +259,7 @@ def moved_by_slopes(K, Q, R, far):
 
 
 def against_rivals(moved, W_0, K, Q, pulls, judges):
-    """Cosines of a trained movement, and of its rivals, to the SVMs of what they select.
+    """Cosines of a trained movement, and of its rivals, to the SVMs of what the *trained* W selects.
 
     In a rival keys and queries flow along a constant pull, as far as training has moved W.
 
@@ -253,13 +272,10 @@ def against_rivals(moved, W_0, K, Q, pulls, judges):
         "own_name", "pull_name", and the cosine of moved to "first": (runs, heads) each.
     """
     far, found = moved.norm(dim=(-2, -1)), {}
-    moves = {"own": moved}
-    for name, pull in pulls.items():
-        moves[name] = moved_by_slopes(K, Q, pull / pull.norm(dim=(-2, -1), keepdim=True), far)
-    for name, M in moves.items():
-        for who, (a, real) in judges.items():
-            selected = choice(W_0 + M, a, real)
-            found[f"{name}_{who}"] = cosine(M, soft_svm(a, real, selected))
+    moves = {"own": moved} | {name: moved_by_slopes(K, Q, unit(pull), far) for name, pull in pulls.items()}
+    for who, (a, real) in judges.items():
+        fitted = soft_svm(a, real, choice(W_0 + moved, a, real))
+        found |= {f"{name}_{who}": cosine(M, fitted) for name, M in moves.items()}
     return found | {"to_first": cosine(moved, moves["first"])}
 
 
@@ -274,49 +290,65 @@ def first_slopes(P, loss, layers):
     return [-slope.double() for slope in slopes]
 
 
-def on_ten(tokens, *, trials, seed):
-    """Movements of heads that learned ten sequences, and their rivals.
+def aimed_at(aim, y, classes, seed):
+    """The loss of answers (runs, n, classes) above its least, (runs,): it has a minimum but for "labels".
 
-    One moves keys and queries along random slopes of the ten sequences' tokens, as the trained network reads
-    them ("flow"), one along the slope at the start ("first"), one along that which a layer's W has at its
-    start while all else is trained ("late"). These ten judge, or ten unseen ones.
+    Cross entropy to the label, or to a soft target, that is a share SOFT of it spread over all classes; or
+    least squares to normal numbers.
+    """
+    if aim == "squares":
+        goal = torch.randn(*y.shape, classes, generator=torch.Generator().manual_seed(seed))
+        return lambda z: (z - goal).square().mean((1, 2))
+    spread = SOFT if aim == "soft" else 0.0
+    goal = (1 - spread) * one_hot(y, classes) + spread / classes
+    least = -(goal * goal.clamp_min(1e-30).log()).sum(-1)
+    return lambda z: (-(goal * z.log_softmax(-1)).sum(-1) - least).mean(1)
+
+
+def adam(P, loss, names):
+    """A step of Adam on these weights."""
+    optimizer = torch.optim.Adam([P[name].requires_grad_() for name in names], lr=LR)
+
+    def step():
+        optimizer.zero_grad()
+        loss(P).sum().backward()
+        optimizer.step()
+
+    return step
+
+
+def on_ten(tokens, aim, n=ASKED, steps=STEPS, *, trials, seed):
+    """Movements of heads that learned n sequences with this aim, and their rivals.
+
+    One moves keys and queries along the slope at the start ("first"), one along that which a layer's W has at
+    its start while all else is trained ("late"). These n judge, or n unseen ones.
     """
     train, valid, P = data(tokens, trials, seed)
-    X, real, y = (part[:, :ASKED] for part in train)
-    new, new_real = (part[:, :ASKED] for part in valid[:2])
-    first = copied(P)
+    X, real, y = (part[:, :n] for part in train)
+    new, new_real = (part[:, :n] for part in valid[:2])
+    start, above = copied(P), aimed_at(aim, y, P["read"].shape[-1], seed)
 
     def loss(P):
-        each = cross_entropy(net.forward(P, X, real).flatten(0, 1), y.flatten(), reduction="none")
-        return each.view(y.shape).sum(1)
+        return above(net.forward(P, X, real))
 
     slopes = first_slopes(P, lambda P: loss(P).sum(), 2)
-    net.learn(P, X, real, y, STEPS, ASKED, lr=LR, seed=seed)
+    step = adam(P, loss, P)
+    for _ in range(steps):
+        step()
     P, found = copied(P), {}
-    gone = 1 - loss(P).detach() / loss(first).detach()
+    gone = 1 - loss(P) / loss(start)
     for k, (a, judge) in enumerate(zip(reads(P, X, real), reads(P, new, new_real), strict=True)):
-        W_0 = centred(first, k)
+        W_0 = centred(start, k)
         moved, size = centred(P, k) - W_0, W_0.norm(dim=(-2, -1))
-        K, Q = (w - w.mean(-2, keepdim=True) for w in (first[f"{name}{k}"].double() for name in "KQ"))
-        w = net.matrix(first, k).requires_grad_()
+        w = net.matrix(start, k).requires_grad_()
         (late,) = torch.autograd.grad(-loss(P | {f"W{k}": w}).sum(), w)
-        flow = of_tokens(a, real, len(K[0]), torch.Generator().manual_seed(seed + k))
-        pulls = {"flow": flow, "first": slopes[k], "late": late.double()}
-        layer = against_rivals(moved, W_0, K, Q, pulls, {"seen": (a, real), "unseen": (judge, new_real)})
+        pulls = {"first": slopes[k], "late": late.double()}
+        judges = {"seen": (a, real), "unseen": (judge, new_real)}
+        layer = against_rivals(moved, W_0, *pair(start, k), pulls, judges)
         layer["moved"], layer["gone"] = moved.norm(dim=(-2, -1)) / size, gone[:, None].expand_as(size)
         for name, value in layer.items():
             found.setdefault(name, []).append(value)
-    found = {name: torch.stack(parts, 1).float() for name, parts in found.items()}
-    return found | {"train": right(P, X, real, y), "valid": right(P, *valid)}
-
-
-def stays(tokens, *, trials, seed):
-    """How far the heads of `on_ten` get in ten times as many steps, in lengths of W_0."""
-    (X, real, y), _, P = data(tokens, trials, seed)
-    W_0 = [centred(P, k) for k in (0, 1)]
-    net.learn(P, X[:, :ASKED], real[:, :ASKED], y[:, :ASKED], 10 * STEPS, ASKED, lr=LR, seed=seed)
-    gone = [(centred(P, k) - W_0[k]).norm(dim=(-2, -1)) / W_0[k].norm(dim=(-2, -1)) for k in (0, 1)]
-    return {"moved": torch.stack(gone, 1).float()}
+    return {name: torch.stack(parts, 1).float() for name, parts in found.items()}
 
 
 def ten_sentences(d, T, n, trials, seed):
@@ -329,12 +361,12 @@ def ten_sentences(d, T, n, trials, seed):
     return X[:, ~fresh], y[:, ~fresh], E, judges
 
 
-def on_the_way(P, loss, step, steps, judges, distances, seed):
+def on_the_way(P, loss, step, steps, judges, distances):
     """Train keys and queries of one layer; its movements and their rivals, each (trials, distances).
 
     At the first steps at which W has moved by these distances, in lengths of W_0, or nan where it has not:
-    "gone" is the share of the loss that is gone there, "peak" the mean of the largest attentions, "to_first"
-    the cosine of the movement to that of its first slope.
+    "gone" is the share of the loss that is gone there, "to_first" the cosine of the movement to that of its
+    first slope.
 
     Args:
         loss: of the weights, (trials,). step: takes one.
@@ -342,11 +374,10 @@ def on_the_way(P, loss, step, steps, judges, distances, seed):
     first = {name: P[name].detach().clone() for name in ("K0", "Q0")}
     W_0, trials = net.matrix(first, 0), len(P["K0"])
     (slope,) = first_slopes(P, lambda P: loss(P).sum(), 1)
-    pulls = {"flow": of_tokens(*judges["seen"], 1, torch.Generator().manual_seed(seed)), "first": slope}
+    pulls = {"first": slope}
     there = torch.zeros(trials, len(distances)).bool()
     W = net.matrix(first, 0).expand(-1, len(distances), -1, -1) + 1.0  # of those that do not arrive
-    gone, peak = torch.full((2, *there.shape), torch.nan).double()
-    begun, a = loss(P).detach(), W.shape[-1] ** 0.5 * judges["seen"][0]
+    gone, begun = torch.full(there.shape, torch.nan).double(), loss(P).detach()
     for _ in range(steps):
         with torch.no_grad():
             now, left = net.matrix(P, 0)[:, 0], loss(P) / begun
@@ -354,8 +385,6 @@ def on_the_way(P, loss, step, steps, judges, distances, seed):
         for i, distance in enumerate(distances):
             here = (far >= distance) & ~there[:, i]
             W[here, i], gone[here, i] = now[here], 1 - left[here]
-            s = ((a[here] @ now[here, None].mT) @ a[here].mT).softmax(-1)
-            peak[here, i] = s.amax(-1).mean((1, 2))
             there[:, i] |= here
         if there.all():
             break
@@ -367,20 +396,8 @@ def on_the_way(P, loss, step, steps, judges, distances, seed):
         now["moved"] = moved.norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1))
         for name, value in now.items():
             found[name] = [*found.get(name, []), value[:, 0].where(there[:, i], torch.nan)]
-    found = {name: torch.stack(value, 1) for name, value in found.items()} | {"gone": gone, "peak": peak}
+    found = {name: torch.stack(value, 1) for name, value in found.items()} | {"gone": gone}
     return {name: value.float() for name, value in found.items()}
-
-
-def adam(P, loss):
-    """A step of Adam on keys and queries."""
-    optimizer = torch.optim.Adam([P[name].requires_grad_() for name in ("K0", "Q0")], lr=LR)
-
-    def step():
-        optimizer.zero_grad()
-        loss(P).sum().backward()
-        optimizer.step()
-
-    return step
 
 
 def control(d, T, n=ASKED, distances=DISTANCES, *, trials, seed):
@@ -396,10 +413,10 @@ def control(d, T, n=ASKED, distances=DISTANCES, *, trials, seed):
     def loss(P):
         return softplus(-y * net.outputs(P, net.embed(P, X), has, [])).mean(-1)
 
-    return on_the_way(P, loss, adam(P, loss), 4 * STEPS, judges, distances, seed)
+    return on_the_way(P, loss, adam(P, loss, ("K0", "Q0")), 4 * STEPS, judges, distances)
 
 
-def finite(d, T, sharp, n=ASKED, distances=DISTANCES, *, trials, seed):
+def finite(d, T, sharp=4.0, n=ASKED, distances=DISTANCES, *, trials, seed):
     """The layer of `control`, trained by least squares to average as a given finite attention does: no SVM.
 
     That attention is the softmax of normal numbers of standard deviation `sharp`.
@@ -413,40 +430,33 @@ def finite(d, T, sharp, n=ASKED, distances=DISTANCES, *, trials, seed):
         s = ((a @ net.matrix(P, 0).mT) @ a.mT).softmax(-1)
         return ((s - goal) @ a).square().sum(-1).mean((1, 2))
 
-    return on_the_way(P, loss, adam(P, loss), 10 * STEPS, judges, distances, seed)
+    return on_the_way(P, loss, adam(P, loss, ("K0", "Q0")), 10 * STEPS, judges, distances)
 
 
 def cases(name):
-    """What 18.6 compares: case -> cosines by the ten learned and ten unseen, (2, runs, heads).
+    """What 18.6 compares: (where, aim) -> cosines by the ten learned and ten unseen, (2, runs, heads).
 
     For "to_first", "gone" and "moved" (in lengths of W_0): (runs, heads). "late" is of transformers only, as
     the linear layer's tokens stay.
     """
     labels, averages, ten = (measured(f"18.{sweep}").load() for sweep in ("control", "finite", "ten"))
-    softer, averages = (averages.sel(sharp=sharp) for sharp in (2.0, 4.0))
-    sizes, found = ((32, 16), (32, 8), (16, 16), (16, 8)), {}
+    found = {}
 
     def of(cell):
         if name in ("moved", "to_first", "gone"):
             return cell[name].values
         return np.stack([cell[f"{name}_{who}"].values for who in ("seen", "unseen")])
 
-    def add(what, sweep, i, *sizes):
-        for d, T in sizes if name != "late" else ():
-            at = f"{what}, d = {d}, T = {T}, {DISTANCES[i]:g} lengths"
-            found[at] = of(sweep.sel(d=d, T=T))[..., [i]]
-
-    add("labels", labels, 0, sizes[1])
-    add("averages", averages, 0, sizes[1])
     for tokens in ("digits", "sentences"):
         for layer in (0, 1):
-            far = float(ten.moved.sel(tokens=tokens)[:, layer].mean())
-            at = f"transformer, {tokens}, layer {layer + 1}, {far:.1f} lengths"
-            found[at] = of(ten.sel(tokens=tokens))[..., layer, :]
-    add("labels", labels, 2, *sizes)
-    add("averages", averages, 2, *sizes)
-    add("averages", averages, 1, *sizes)
-    add("averages half as sharp", softer, 2, sizes[1])
+            for aim in ("labels", "soft", "squares"):
+                where = f"{tokens}, layer {layer + 1}"
+                found[where, aim] = of(ten.sel(tokens=tokens, aim=aim))[..., layer, :]
+    for i in (0, 3) if name != "late" else ():
+        for d, T in ((32, 16), (32, 8), (16, 16), (16, 8)):
+            where = f"one layer, d = {d}, T = {T}, {DISTANCES[i]:g} lengths"
+            for aim, sweep in (("labels", labels), ("averages", averages)):
+                found[where, aim] = of(sweep.sel(d=d, T=T))[..., [i]]
     return found
 
 
@@ -471,22 +481,23 @@ MEASURED = [
         minutes=1,
     ),
     Measured(
-        "18.ten",
-        "The same on ten sequences: SVMs over these and over unseen ones, and three rivals.",
-        on_ten,
-        {"tokens": ["digits", "sentences"]},
-        trials=20,
-        batch=5,
-        minutes=3,
-    ),
-    Measured(
-        "18.stays",
-        "How far these heads get in ten times as many steps.",
-        stays,
-        {"tokens": ["digits", "sentences"]},
+        "18.further",
+        "The entropies of its heads on digits after 2,000 steps.",
+        further,
+        {"tokens": ["digits"]},
         trials=5,
         batch=5,
         minutes=1,
+    ),
+    Measured(
+        "18.ten",
+        "The same on ten sequences, with three aims: SVMs over these and over unseen ones, and two rivals.",
+        on_ten,
+        {"tokens": ["digits", "sentences"], "aim": ["labels", "soft", "squares"]},
+        trials=20,
+        batch=5,
+        paired=("aim",),
+        minutes=3,
     ),
     Measured(
         "18.control",
@@ -495,16 +506,16 @@ MEASURED = [
         {"d": [16, 32], "T": [8, 16]},
         trials=20,
         batch=5,
-        minutes=2,
+        minutes=1,
     ),
     Measured(
         "18.finite",
         "The same in this layer, trained by least squares to average as a given finite attention.",
         finite,
-        {"d": [16, 32], "T": [8, 16], "sharp": [2.0, 4.0]},
+        {"d": [16, 32], "T": [8, 16]},
         trials=20,
         batch=5,
-        minutes=5,
+        minutes=2,
     ),
     Measured(
         "18.apart",

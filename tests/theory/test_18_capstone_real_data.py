@@ -5,9 +5,10 @@ readout goes to the Att-SVM of real words (Tarzanagh et al. 2023), a random W of
 norm before the readout takes the direction down to that control, and so do moving embeddings when every token
 asks; an MLP only delays the decision. In a two-layer transformer the SVM of a head's own selection has
 a cosine well above that of random tokens or of another head, and below that of a matrix that nobody trained;
-attention sharpens while the data are fitted. Keys and queries of a linear layer see an excess over random
-pulls, and, far from the start only, over the first slope held constant; trained to
-fit a finite attention they see less.
+attention sharpens while the data are fitted. By judges that stay, keys and queries of a linear layer see,
+far from the start only, an excess over the first slope held constant; trained to fit a finite attention they
+see less. In a transformer on ten sequences soft targets and least squares, which have a minimum, see about
+the excess of labels.
 """
 
 import pytest
@@ -68,17 +69,14 @@ def excess(found, name, rival):
 
 
 def test_a_layer_leads_by_the_few_sentences_that_it_was_trained_on(control):
-    for rival in ("flow", "first"):
-        assert (control["own_seen"] - control[f"{rival}_seen"]).mean(0)[1] > 0.08
+    assert (control["own_seen"] - control["first_seen"]).mean(0)[1] > 0.08
     assert (control["moved"] - torch.tensor([0.4, 3.0])).abs().max() < 0.1
 
 
-def test_far_out_it_passes_and_its_first_slope_fails(control):
-    assert excess(control, "own", "flow")[1] > 0.08
+def test_far_out_it_passes(control):
     near, far = excess(control, "own", "first")
     assert abs(near) < 0.06
-    assert far > 0.08
-    assert excess(control, "first", "flow")[1] < 0.06
+    assert far > 0.04
 
 
 def test_far_out_a_layer_that_fits_finite_averages_fails(control):
@@ -160,18 +158,55 @@ def test_decay_alone_is_no_movement():
     torch.testing.assert_close(0.49 * stored.centred(P, 0), stored.centred(shrunk, 0))
 
 
-def test_transformers_on_ten_stay_near_their_start_and_have_no_excess_over_their_first_slope(monkeypatch):
-    monkeypatch.setattr(stored, "STEPS", 200)
-    found = stored.on_ten("digits", trials=2, seed=4713)
-    for name in ("own", "flow", "first"):
+@pytest.mark.parametrize("aim", ["labels", "soft", "squares"])
+def test_transformers_on_a_few_stay_near_their_start_whether_or_not_the_loss_has_a_minimum(aim):
+    found = stored.on_ten("digits", aim, n=12, steps=300, trials=2, seed=4713)
+    for name in ("own", "first", "late"):
         assert found[f"{name}_seen"].shape == (2, 2, 4)
-    assert (found["train"] == 1).all()
+    assert (found["gone"] > 0.99).all()
     assert found["moved"].mean() < 1
-    monkeypatch.setattr(stored, "STEPS", 100)
-    later = stored.stays("digits", trials=2, seed=4713)["moved"]
-    assert (later.mean((0, 2)) - found["moved"].mean((0, 2))).abs().max() < 0.15
-    seen, unseen = (found[f"own_{who}"] - found[f"first_{who}"] for who in ("seen", "unseen"))
-    assert (seen - unseen).mean().abs() < 0.1
+    assert excess(found, "own", "first").mean().abs() < 0.08
+
+
+def test_the_least_of_a_loss_is_taken_off():
+    y, z = torch.tensor([[0, 2]]), torch.tensor([[[3.0, 1.0, 0.0], [0.0, 1.0, 2.0]]])
+    labels, soft, squares = (stored.aimed_at(aim, y, 3, 0) for aim in ("labels", "soft", "squares"))
+    torch.testing.assert_close(labels(z)[0], torch.nn.functional.cross_entropy(z[0], y[0]))
+    goal = 0.6 * torch.nn.functional.one_hot(y, 3) + 0.4 / 3
+    torch.testing.assert_close(soft(goal.log()), torch.zeros(1), atol=1e-6, rtol=0)
+    smooth = torch.nn.functional.cross_entropy(z[0], y[0], label_smoothing=0.4)
+    entropy = -(goal * goal.log()).sum(-1).mean()
+    torch.testing.assert_close(soft(z)[0], smooth - entropy)
+    assert squares(z)[0] > 0
+
+
+def test_the_judges_are_those_of_the_trained_movement():
+    g = torch.Generator().manual_seed(1)
+    a = torch.nn.functional.normalize(torch.randn(1, 3, 5, 6, generator=g, dtype=torch.float64), dim=-1)
+    real = torch.ones(1, 3, 5, dtype=torch.bool)
+    K, Q = torch.randn(2, 1, 2, 6, 3, generator=g, dtype=torch.float64)
+    W_0, moved, pull = torch.randn(3, 1, 2, 6, 6, generator=g, dtype=torch.float64)
+    found = stored.against_rivals(moved, W_0, K, Q, {"first": pull}, {"seen": (a, real)})
+    fitted = stored.soft_svm(a, real, stored.choice(W_0 + moved, a, real))
+    rival = stored.moved_by_slopes(K, Q, stored.unit(pull), moved.norm(dim=(-2, -1)))
+    torch.testing.assert_close(found["own_seen"], stored.cosine(moved, fitted))
+    torch.testing.assert_close(found["first_seen"], stored.cosine(rival, fitted))
+
+
+def test_a_gaussian_direction_has_less_than_the_trained(digits):
+    last, first, X, real, seed, _ = digits["compared"]
+    generator = torch.Generator().manual_seed(seed)
+    for k, a in enumerate(stored.reads(last, X, real)):
+        W_0 = stored.centred(first, k)
+        moved = stored.centred(last, k) - W_0
+        normal = torch.randn(W_0.shape, generator=generator, dtype=W_0.dtype)
+        normal = normal - normal.mean(-1, keepdim=True)
+        normal = stored.unit(normal - normal.mean(-2, keepdim=True)) * moved.norm(dim=(-2, -1), keepdim=True)
+        own, nobody = (
+            stored.cosine(M, stored.soft_svm(a, real, stored.choice(W_0 + M, a, real)))
+            for M in (moved, normal)
+        )
+        assert (nobody.mean(1) < own.mean(1) - 0.1).all()
 
 
 def test_the_first_slopes_are_those_of_the_loss():
