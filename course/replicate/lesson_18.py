@@ -449,8 +449,9 @@ def cases(name):
 
     for tokens in ("digits", "sentences"):
         for layer in (0, 1):
+            far = ten.moved.sel(tokens=tokens).values[..., layer, :].mean((1, 2))
+            where = f"{tokens}, layer {layer + 1}, {far.min():.1f} to {far.max():.1f} lengths"
             for aim in ("labels", "soft", "squares"):
-                where = f"{tokens}, layer {layer + 1}"
                 found[where, aim] = of(ten.sel(tokens=tokens, aim=aim))[..., layer, :]
     for i in (0, 3) if name != "late" else ():
         for d, T in ((32, 16), (32, 8), (16, 16), (16, 8)):

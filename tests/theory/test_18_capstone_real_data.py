@@ -200,8 +200,7 @@ def test_a_gaussian_direction_has_less_than_the_trained(digits):
         W_0 = stored.centred(first, k)
         moved = stored.centred(last, k) - W_0
         normal = torch.randn(W_0.shape, generator=generator, dtype=W_0.dtype)
-        normal = normal - normal.mean(-1, keepdim=True)
-        normal = stored.unit(normal - normal.mean(-2, keepdim=True)) * moved.norm(dim=(-2, -1), keepdim=True)
+        normal = stored.unit(normal) * moved.norm(dim=(-2, -1), keepdim=True)
         own, nobody = (
             stored.cosine(M, stored.soft_svm(a, real, stored.choice(W_0 + M, a, real)))
             for M in (moved, normal)
