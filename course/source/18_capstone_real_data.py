@@ -199,12 +199,9 @@ for tokens in ("digits", "sentences"):
           f"right on unseen ones: {runs.valid.sel(tokens=tokens, decay=0.0).mean():.2f}")  # fmt: skip
     assert cell.train.values.max(-1).min() >= 0.99
     assert min(fall.min() - 0.7, cell.entropy.values[:, -1].mean(-1).min() - 0.3) > 0
-few, more = (
-    onward.entropy.sel(tokens="digits").values[:, -1, 1].min(-1),
-    further.entropy.values[0, :, 1].min(-1),
-)
-print(f"digits, sharpest head of layer 2: {few.min():.2f} to {few.max():.2f}; "
-      f"after 2,000 steps: {more.min():.2f} to {more.max():.2f}")  # fmt: skip
+both = onward.entropy.sel(tokens="digits")[:, -1, 1], further.entropy[0, :, 1]  # (runs, heads)
+sharp = (f"{x.min(-1).min():.2f} to {x.min(-1).max():.2f}" for x in (one.values for one in both))
+print("digits, sharpest head of layer 2, of ten runs, and of five after 2,000 steps:", *sharp)
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.9), sharey=True)
@@ -368,9 +365,10 @@ assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 
 # %% [markdown]
 # The free $W$ does *better* than the trained one, also in each layer of ten networks on each task (judges:
-# ten training sequences). A Gaussian direction has half of that or less: the form of a gradient matters, no
-# training is needed. The selection must be its own: for another head's, or tokens drawn at random, the
-# cosine is 0. In layer 2 the sum of all rows, which asks for no margin, does for digits as well.
+# ten training sequences). A Gaussian direction has about half of that or less: the form of a gradient
+# matters, no training is needed. The selection must be its own: for another head's, or tokens drawn at
+# random, the cosine is 0. On digits, in layer 2, the sum of all rows, which asks for no margin, does as
+# well.
 #
 # With **weight decay**, here 0.3% of all weights a step, $W$ cannot grow without bound, and the theorems
 # stop. Counted from $W_0$ as decay alone would shrink it, the free $W$ is ahead, too.
@@ -585,7 +583,7 @@ def excess(own, rival):
 
 own, first, to_first = map(cases, ("own", "first", "to_first"))
 over, places = {at: excess(own[at], first[at]) for at in own}, list(dict(own.keys()))
-print("excess over the first slope, (the gap of the new part that would show)", end="")
+print("excess over the first slope (the gap of the new part that would show)", end="")
 for place in places:
     print(f"\n{place:40s}", end="")
     for at in (at for at in own if at[0] == place):
@@ -627,9 +625,10 @@ show(
 # averages have -0.08 to 0.01, above 0 at none, where a gap of 0.15 of their new part would show. It only
 # ranks within a size.
 #
-# **The verdict.** Transformers have about the same excess whether or not the loss has a minimum: labels
-# minus soft targets is -0.01 to 0.01, and each interval holds 0: no sign that the margin matters. But all
-# stay within 0.7 lengths, and so near its start the linear layer's labels show none either.
+# **The verdict.** Transformers have about the same small excess whether or not the loss has a minimum: soft
+# targets are above 0 in each layer, labels minus soft is -0.01 to 0.01, and each interval holds 0: no sign
+# that the margin matters. But all stay within 0.7 lengths; at half a length the linear layer's labels show
+# none either.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
@@ -652,8 +651,8 @@ for sweep, when in ((apart.drop_sel(setting="+ second layer"), ""), (longer, "lo
         lead = (cell.whole - cell.whole_never_trained).values
         half = 2.262 * lead.std(ddof=1) / 10**0.5
         W, free, size = (float(cell[x].median()) for x in ("whole", "whole_never_trained", "length"))
-        cosines = f"{W:5.2f} ({float(cell.whole.min()):.2f}){free:8.2f}"
-        print(f"{when + setting:38s}{cosines}{lead.mean():+10.2f} ± {half:.2f}{size:9.1f}")
+        print(f"{when + setting:38s}{W:5.2f} ({cell.whole.min():.2f}){free:8.2f}",
+              f"{lead.mean():+9.2f} ± {half:.2f}{size:9.1f}")  # fmt: skip
 layers = int(np.isfinite(apart.whole.sel(setting="+ second layer")).sum())
 print("+ K and Q, to the nuclear norm's SVM: {:.2f}".format(apart.nuclear.sel(setting="+ K and Q").median()))
 print(f"+ second layer: hard margins exist in {layers} of ten")
