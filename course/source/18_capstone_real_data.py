@@ -197,7 +197,6 @@ for tokens in ("digits", "sentences"):
     fall = (entropy[:, 0] - entropy[range(10), fitted]) / (entropy[:, 0] - entropy[:, -1])
     print(f"{tokens:10s} of the fall in 400 steps, come by the fit: {fall.min():.2f} to {fall.max():.2f}; "
           f"right on unseen ones: {runs.valid.sel(tokens=tokens, decay=0.0).mean():.2f}")  # fmt: skip
-    assert cell.train.values.max(-1).min() >= 0.99
     assert min(fall.min() - 0.7, cell.entropy.values[:, -1].mean(-1).min() - 0.3) > 0
 both = onward.entropy.sel(tokens="digits")[:, -1, 1], further.entropy[0, :, 1]  # (runs, heads)
 sharp = (f"{x.min(-1).min():.2f} to {x.min(-1).max():.2f}" for x in (one.values for one in both))
@@ -344,8 +343,7 @@ def to_its_svm(moved, a, layer):
 for layer, a in enumerate(learned):
     rival.append(to_its_svm(how_far(layer) * random_slopes(a), unseen[layer], layer))
     G = torch.randn(4, 32, 32, generator=generator, dtype=torch.float64)
-    G = how_far(layer) * G / G.norm(dim=(1, 2), keepdim=True)
-    gaussian.append(to_its_svm(G, unseen[layer], layer))
+    gaussian.append(to_its_svm(how_far(layer) * G / G.norm(dim=(1, 2), keepdim=True), unseen[layer], layer))
     print("layer", layer + 1, "free", rival[-1].numpy().round(1), "Gaussian", gaussian[-1].numpy().round(1))
 assert torch.stack(rival).mean() > torch.stack(own).mean() > torch.stack(gaussian).mean() + 0.1
 print("\nTen networks, layers 1 and 2: cosine of          no decay      with decay")
