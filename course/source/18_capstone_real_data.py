@@ -200,7 +200,7 @@ for tokens in ("digits", "sentences"):
     assert min(fall.min() - 0.7, cell.entropy.values[:, -1].mean(-1).min() - 0.3) > 0
 both = onward.entropy.sel(tokens="digits")[:, -1, 1], further.entropy[0, :, 1]  # (runs, heads)
 sharp = (f"{x.min(-1).min():.2f} to {x.min(-1).max():.2f}" for x in (one.values for one in both))
-print("digits, sharpest head of layer 2, of ten runs, and of five after 2,000 steps:", *sharp)
+print("digits, sharpest head of layer 2, of ten runs, and of five after 2,000 steps", *sharp, sep="; ")
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.9), sharey=True)
@@ -344,7 +344,7 @@ for layer, a in enumerate(learned):
     rival.append(to_its_svm(how_far(layer) * random_slopes(a), unseen[layer], layer))
     G = torch.randn(4, 32, 32, generator=generator, dtype=torch.float64)
     gaussian.append(to_its_svm(how_far(layer) * G / G.norm(dim=(1, 2), keepdim=True), unseen[layer], layer))
-    print("layer", layer + 1, "free", rival[-1].numpy().round(1), "Gaussian", gaussian[-1].numpy().round(1))
+    print(f"layer {layer + 1}: free {rival[-1].mean():.1f}, Gaussian {gaussian[-1].mean():.1f}")
 assert torch.stack(rival).mean() > torch.stack(own).mean() > torch.stack(gaussian).mean() + 0.1
 print("\nTen networks, layers 1 and 2: cosine of          no decay      with decay")
 kinds = {
