@@ -107,8 +107,8 @@ LESSONS = [
         "I",
         "04",
         "Factored weights and the nuclear norm",
-        "Train two factors instead of their product: descent is greedy in rank and stalls, longer from a smaller "
-        "start; a small penalty ends the wait.",
+        "Train two factors instead of their product: descent is greedy in rank and stalls, longer from a "
+        "smaller start; a small penalty ends the wait.",
         ("01", "02", "03"),
     ),
     Lesson(

@@ -197,7 +197,7 @@ def _of_length(w, lam, A):
 
 ANGLE = Exercise(
     id="02.2",
-    title="The smallest angle you can prove",
+    title="Two proofs of an angle",
     points=2,
     minutes=7,
     difficulty=2,

@@ -6,8 +6,9 @@
 #
 # **The question: which line does gradient descent choose, and how long does it take?**
 #
-# The answer in short: it turns to the line with the widest margin, but very slowly. In our example one degree
-# of accuracy takes $10^{18}$ steps from zero. Normalised steps, of fixed length, need only 110 ($\eta = 0.5$).
+# The answer in short: it turns to the line with the widest margin, but very slowly. In our example, from zero,
+# one degree of accuracy takes $10^{18}$ steps. Normalised steps, of fixed length, need only 110
+# ($\eta = 0.5$).
 #
 # Why here, in a course on attention? When two scores differ by $u$, softmax gives the lower one the weight
 # $1/(1 + e^u)$. In this lesson that is the weight of a point.
@@ -489,8 +490,8 @@ print(f"||r|| = {r_length:.3f}; one degree is left after 10^{log10_steps(1):.1f}
 assert 17.8 < log10_steps(1) < 18, "see exercise 01.4"
 
 # %% [markdown]
-# Hence the $10^{18}$ steps from zero. Copies in proportion to the $\lambda_i$, here one and five, would leave no creep:
-# then all the $y_i x_i \cdot \tilde w$ are equal, and $\tilde w$ is parallel to $\hat w$.
+# Hence the $10^{18}$ steps from zero. Copies in proportion to the $\lambda_i$, here one and five, would leave
+# no creep: then all the $y_i x_i \cdot \tilde w$ are equal, and $\tilde w$ is parallel to $\hat w$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.6 Longer steps
