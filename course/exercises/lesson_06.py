@@ -1,9 +1,7 @@
 """Exercises of lesson 06: attention is an SVM over tokens."""
 
-import warnings
-
 import numpy as np
-from scipy.integrate import quad
+from scipy.optimize import nnls
 
 from course.check.specification import Exercise, Written, known
 
@@ -133,7 +131,7 @@ def _rival_cases(rng):
 RIVALS = Exercise(
     id="06.2",
     title="Two rivals",
-    points=2,
+    points=3,
     minutes=8,
     difficulty=2,
     reference=_leads_of_two,
@@ -197,7 +195,132 @@ RIVALS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 06.3 the border
+# --------------------------------------------------------------------------- 06.3 the score to beat
+def _beat_by(counts, what=lambda keys, scores, selected, p_mm: scores, none=-np.inf):
+    """An answer: the greatest `what` among the tokens that count, from leads (n, T) and inputs; else none."""
+
+    def answer(keys, scores, selected, p_mm):
+        keys, scores, i = np.asarray(keys), np.asarray(scores), np.arange(len(keys))
+        h = keys @ p_mm
+        own = np.arange(scores.shape[1]) == np.asarray(selected)[:, None]  # (n, T)
+        counted = counts(h[i, selected][:, None] - h, own, keys, scores, selected, p_mm)
+        best = np.where(counted, what(keys, scores, selected, p_mm), -np.inf).max(axis=1)
+        return np.where(counted.any(axis=1), best, none)
+
+    return answer
+
+
+def _support(lead, *_):
+    return np.isclose(lead, 1, atol=1e-6)
+
+
+_beat = _beat_by(_support)
+
+
+def _own(scores, selected):
+    return scores[np.arange(len(scores)), selected]
+
+
+def _short_of(mean):
+    """An answer: the reference's, but the selected token's score is returned or subtracted."""
+    return lambda *args: mean(_own(args[1], args[2]), _beat(*args))
+
+
+def _lowest(keys, scores, selected, p_mm):
+    lowest = -_beat(keys, -np.asarray(scores), selected, p_mm)
+    return np.where(np.isinf(lowest), -np.inf, lowest)
+
+
+def _choice(rng, n, T, d):
+    """Random keys and scores, a feasible choice and its p_mm."""
+    keys, scores = rng.normal(size=(n, T, d)), rng.uniform(-1, 1, size=(n, T))
+    selected = (keys @ rng.normal(size=d)).argmax(axis=1)
+    own = np.arange(T) == selected[:, None]
+    A = (keys[own][:, None] - keys)[~own]
+    lam, _ = nnls(np.vstack([A.T, np.ones(len(A))]), np.r_[np.zeros(d), 1.0])
+    return keys, scores, selected, A.T @ lam / (1 - lam.sum())
+
+
+def _beat_cases(rng):
+    """Support tokens of both sides of the selected score, better tokens behind, sequences without support."""
+
+    def telling(keys, scores, selected, p_mm, bare):
+        h = keys @ p_mm
+        lead = h[np.arange(len(keys)), selected][:, None] - h
+        support, own = _support(lead), _own(scores, selected)
+        rest = ~support & (lead > 0.5)
+        return (
+            (~support.any(axis=1)).any() == bare
+            and (support.sum(axis=1) > 1).any()
+            and not (rest & (lead < 1.05)).any()
+            and (support & (scores > own[:, None])).any()
+            and (np.where(rest, scores, -9).max(axis=1) > _beat(keys, scores, selected, p_mm))[
+                support.any(axis=1)
+            ].any()
+            and selected.any()
+            and np.linalg.norm(p_mm) < 5
+        )
+
+    cases = []
+    for n, T, d, bare in ((1, 5, 3, False), (3, 4, 6, False), (4, 5, 6, True)):
+        case = _choice(rng, n, T, d)
+        while not telling(*case, bare):
+            case = _choice(rng, n, T, d)
+        cases.append(case)
+    return cases
+
+
+BEAT = Exercise(
+    id="06.3",
+    title="The score to beat",
+    points=3,
+    minutes=6,
+    difficulty=2,
+    reference=_beat,
+    withheld=("mini_attn.geometry.locally_optimal", "mini_attn.geometry.support_tokens"),
+    cases=_beat_cases,
+    misconceptions=known(
+        _beat_by(lambda lead, own, *_: ~own),
+        "You took the best score of all others: that decides *global* optimality. Only support tokens count, "
+        "those with a lead of exactly 1 at p_mm.",
+        _beat_by(lambda lead, own, *_: ~own & ~_support(lead)),
+        "You took the tokens that are not tight. Support tokens have a lead of exactly 1 at p_mm.",
+        _beat_by(lambda lead, own, *_: _support(lead) | own),
+        "You counted the selected token itself among its rivals.",
+        _beat_by(lambda lead, own, *_: ~own & (lead <= np.where(own, np.inf, lead).min(1, keepdims=True))),
+        "You took the token that is closest behind in each sequence. Two can be tight at once; and where the "
+        "closest is further behind than 1, there is no support token.",
+        _beat_by(
+            lambda lead, own, *_: (
+                ~own & np.isclose(lead, np.where(own, np.inf, lead).min(1, keepdims=True), atol=1e-6)
+            )
+        ),
+        "In each sequence you took the tokens closest behind. Where these are further behind than 1 the "
+        "sequence has no support token: -inf.",
+        _beat_by(lambda lead, *_: lead < 0),
+        "You found no support token at all. The *leads* p_mm . (k_alpha - k_t) have to be 1, at p_mm itself, and "
+        "computed ones are seldom exactly 1: np.isclose(lead, 1, atol=1e-6).",
+        _lowest,
+        "You took the lowest score among the support tokens. The selected one has to beat them all.",
+        _beat_by(_support, none=0.0),
+        "A sequence without support tokens has nothing to beat: -inf, not 0.",
+        _beat_by(_support, none=np.nan),
+        "A sequence without support tokens has nothing to beat: -inf, not NaN.",
+        _short_of(lambda own, bar: own - bar),
+        "You returned by how much the selected token is better. Return the score that it has to beat.",
+        _short_of(lambda own, bar: own > bar),
+        "You answered whether each sequence's token beats its support tokens. Return the score to beat.",
+        _beat_by(_support, what=lambda keys, scores, selected, p_mm: keys @ p_mm),
+        "You returned logits k_t . p_mm. What a token has to beat is the *score* of its support tokens.",
+        _beat_by(_support, what=lambda keys, scores, selected, p_mm: np.arange(scores.shape[1])),
+        "You returned token numbers. Return the support token's score.",
+        lambda *args: np.max(_beat(*args)),
+        "You returned one number. Each sequence has its own score to beat.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 06.4 the border
 def _border_by(formula):
     """An answer: formula(p1, b, D, B), D and B the differences of scores of tokens 1 and 2, 2 and 3."""
 
@@ -210,7 +333,7 @@ def _border_by(formula):
 _border = _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / (D * (1 + b + b**2))))
 
 BORDER = Exercise(
-    id="06.3",
+    id="06.4",
     title="Where is the border?",
     points=4,
     minutes=25,
@@ -231,7 +354,7 @@ BORDER = Exercise(
     ],
     misconceptions=known(
         _border_by(lambda p1, b, D, B: b * p1),
-        "That is the line of equal leads, E = 0, through the origin. At E = 0 the excess does not stand "
+        "That is the line of equal leads, E = 0, through the origin. At E = 0 it does not stand "
         "still: set dE = 0 and solve for E.",
         _border_by(lambda p1, b, D, B: b * p1 - np.log(b * B / (D * (1 + b + b**2)))),
         "Mind the sign: E = b p_1 - p_2, so the line is p_2 = b p_1 - E.",
@@ -270,128 +393,7 @@ BORDER = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 06.4 a choice that cannot last
-def _way(F, ratio, excess, end=None, pull=None, C=None):
-    """The integral of dp_1 / dE = (1 - pull x) / (F + C x) from `end` to the excess, x = ratio exp(-E)."""
-    pull = 1 - F if pull is None else pull
-    C = 1 - F + F**2 if C is None else C
-    end = np.log((1 - F) * ratio) if end is None else end
-
-    def integral(E):
-        x = ratio * np.exp(-E)
-        return (np.log(F * np.exp(E) + C * ratio) / F) + (pull / C) * np.log(F + C * x)
-
-    return float(integral(excess) - integral(end))
-
-
-def _gained_by(way):
-    """An answer: way(F, ratio of the differences of scores, E_0)."""
-    return lambda F, scores, excess: float(way(F, (scores[0] - scores[1]) / (scores[1] - scores[2]), excess))
-
-
-def _inverted(end):
-    """An answer: dE / dp_1, in place of dp_1 / dE, by quadrature from end(F, ratio) to the excess."""
-
-    def way(F, ratio, excess):
-        def quotient(E):
-            x = ratio * np.exp(-E)
-            return (F + (1 - F + F**2) * x) / (1 - (1 - F) * x)
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return quad(quotient, end(F, ratio), excess)[0]
-
-    return _gained_by(way)
-
-
-def _gained(F, scores, excess):
-    return _gained_by(_way)(F, scores, excess)
-
-
-HOLDS = Exercise(
-    id="06.4",
-    title="How long a choice that cannot last holds",
-    points=4,
-    minutes=20,
-    difficulty=3,
-    reference=_gained,
-    cases=lambda rng: [
-        (
-            float(rng.uniform(*F)),
-            np.array([1, 1 - ratio * below, 1 - ratio * below - below]) + rng.uniform(-1, 1),
-            float(rng.uniform(6, 8)),
-        )
-        for F, ratio, below in (
-            ((0.02, 0.05), rng.uniform(0.1, 0.3), 0.9),
-            ((0.1, 0.2), rng.uniform(2, 4), 0.2),
-            ((0.3, 0.5), rng.uniform(0.2, 0.4), 0.7),
-            ((0.5, 0.7), rng.uniform(2, 4), 0.3),
-        )
-    ],
-    misconceptions=known(
-        _gained_by(lambda F, r, E: np.log(1 + F * np.exp(E) / (1 - F + F**2) / r) / F),
-        "You let p_1 grow by one unit all the time. The pair (2, 1) holds it back too, by (1 - F) times its "
-        "own strength, until it turns.",
-        _gained_by(lambda F, r, E: (E - np.log((1 - F + F**2) * r / F)) / F),
-        "That is where both terms of dE are equal, reached as if only F counted. Integrate dp_1 / dE, up to "
-        "where p_1 stands still.",
-        _gained_by(lambda F, r, E: _way(F, r, E, end=np.log((1 - F + F**2) * r / F))),
-        "You end where both terms of dE are equal. p_1 goes on growing until it stands still itself: where "
-        "the pairs (2, 3) and (2, 1) move it alike.",
-        _gained_by(lambda F, r, E: E / F),
-        "That is the way if E fell by F a unit until it is 0. The pull of token 1 hastens its fall, and p_1 "
-        "turns at another E.",
-        _gained_by(lambda F, r, E: (E - np.log((1 - F) * r)) / F),
-        "The end is right. On the way there E falls faster than by F a unit: C exp(-E) is added.",
-        _gained_by(lambda F, r, E: _way(F, r, E, end=0.0)),
-        "p_1 stands still where the pairs (2, 3) and (2, 1) move it alike, not at E = 0.",
-        _gained_by(lambda F, r, E: _way(F, r, E, pull=0.0)),
-        "The end is right. But on the way the pair (2, 1) moves p_1 back, by (1 - F) times its strength.",
-        _gained_by(lambda F, r, E: _way(F, r, E, C=1.0)),
-        "The pair (2, 1) pushes along (-(1 - F), 1): E = -F p_1 - p_2 changes by F (1 - F) - 1, not by -1.",
-        _gained_by(lambda F, r, E: _way(F, r, E, C=1 + F + F**2)),
-        "Mind the sign: b is -F, so C contains 1 - F + F^2.",
-        _gained_by(lambda F, r, E: _way(F, r, E, C=1 - F)),
-        "E = -F p_1 - p_2, and the pair (2, 1) changes p_2 as well: by its whole strength.",
-        _gained_by(lambda F, r, E: _way(F, 1 / r, E)),
-        "You have the two differences of scores the wrong way round: the pair (2, 1) has gamma_1 - gamma_2.",
-        _gained_by(lambda F, r, E: _way(F, r / (1 + r), E)),
-        "The pair (2, 3) has gamma_2 - gamma_3; gamma_1 - gamma_3 belongs to the pair (1, 3), whose force is "
-        "negligible here.",
-        _gained_by(lambda F, r, E: _way(F, r + 1, E)),
-        "The pair (2, 1) has gamma_1 - gamma_2; gamma_1 - gamma_3 belongs to the pair (1, 3), whose force is "
-        "negligible here.",
-        _gained_by(lambda F, r, E: _way(F, 1.0, E)),
-        "Each pair pushes in proportion to its difference of scores, too.",
-        _gained_by(lambda F, r, E: _way(F, r, E, pull=1.0, end=np.log(r))),
-        "The pair (2, 1) pushes along (-(1 - F), 1): it changes p_1 by 1 - F times its strength, not by all "
-        "of it.",
-        _gained_by(lambda F, r, E: _way(F, r, E, end=np.log(r))),
-        "p_1 stands still where (1 - F) (gamma_1 - gamma_2) exp(-E) = gamma_2 - gamma_3: the factor 1 - F "
-        "counts.",
-        _gained_by(lambda F, r, E: _way(F, r, E, end=np.log((1 + F) * r), pull=1 + F, C=1 - F - F**2)),
-        "You have 1 + F for 1 - F. The pair (2, 1) pushes along k_1 - k_2 = (F, 1) - (1, 0): it changes p_1 "
-        "by -(1 - F) times its strength.",
-        _gained_by(lambda F, r, E: _way(F, r, E, end=np.log((1 + F) * r), pull=1 + F)),
-        "You have 1 + F for 1 - F in p_1, on the way and at its end: k_1 - k_2 = (F, 1) - (1, 0) changes p_1 "
-        "by -(1 - F).",
-        _gained_by(lambda F, r, E: _way(F, r, E, end=np.log((1 + F) * r), pull=1 + F, C=1 + F + F**2)),
-        "You took F for b. Here b is -F: 1 - F for 1 + F, and C contains 1 - F + F^2.",
-        _inverted(lambda F, r: np.log((1 - F) * r)),
-        "You integrate dE / dp_1, which has no bound at the turn. What is wanted is the growth of p_1: "
-        "integrate the inverse, dp_1 / dE.",
-        _inverted(lambda F, r: np.log((1 - F + F**2) * r / F)),
-        "You integrate dE / dp_1. What is wanted is the growth of p_1: integrate the inverse, dp_1 / dE, and "
-        "from where p_1 stands still.",
-        _gained_by(lambda F, r, E: -_way(F, r, E)),
-        "The sign: E falls while p_1 grows. Integrate from the lower E to E_0.",
-        _gained_by(lambda F, r, E: E - np.log((1 - F) * r)),
-        "That is by how much E falls until p_1 turns. Integrate dp_1 / dE.",
-    ),
-)
-
-
-EXERCISES = [PUSHES, RIVALS, BORDER, HOLDS]
+EXERCISES = [PUSHES, RIVALS, BEAT, BORDER]
 
 
 # --------------------------------------------------------------------------- 06.5 in words

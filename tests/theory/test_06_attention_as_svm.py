@@ -133,26 +133,27 @@ def test_shuffled_scores_pass_with_the_chance_of_the_best_of_one_and_its_support
     assert share > 1.3 * (0.5 ** m.sum(-1)).mean()
 
 
-@pytest.mark.parametrize(
-    ("F", "scores"), [(0.05, (1.0, 0.9, 0.0)), (0.02, (1.0, 0.9, 0.0)), (0.05, (1.0, 0.6, -0.2))]
-)
-def test_a_choice_with_a_better_support_token_is_lost_at_a_lead_that_a_law_gives(F, scores):
-    """Key 1 is (F, 1): dE ~ -F - C exp(-E), dlead ~ 1 - (1 - F) r exp(-E), until the lead turns."""
-    tokens = data.toy_one_sequence(scores)
-    tokens.keys[0, 0] = torch.tensor([F, 1.0])
-    r = (scores[0] - scores[1]) / (scores[1] - scores[2])
-    C = (1 - F + F**2) * r
-    start = torch.tensor([[6.0, -8], [6, -9], [10, -9]], dtype=torch.float64)
-    E = -F * start[:, 0] - start[:, 1]
-    model = models.PromptAttention(2, trials=3, init=start)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
-    record = {"p": lambda m: m.p}
-    path = train.fit(model, tokens, optimizer, int(90 / F), record=record, every=5, progress=False)["p"]
-    gained = path[:, :, 0].amax(dim=0) - start[:, 0]
-    turn = ((1 - F) * (F + C * (-E).exp())).log() * (1 - F) / (1 - F + F**2)
-    in_full = ((F * E.exp() + C) / r).log() / F + turn
-    torch.testing.assert_close(gained, in_full, atol=0.3, rtol=0)
-    assert ((E - torch.tensor(C / F).log()) / F > gained + 2).all()  # without the turn
+def output(p, keys, scores):
+    return torch.softmax(keys @ p, dim=-1) @ scores
+
+
+@pytest.mark.parametrize(("T", "d"), [(4, 2), (8, 3), (8, 10), (40, 5)])
+def test_with_keys_of_one_length_the_laplacian_of_one_output_vanishes_where_its_gradient_does(T, d):
+    """Laplacian f = -2 (kbar - c) . grad f, kbar = sum_t s_t k_t, for keys on a sphere about c."""
+    generator = torch.Generator().manual_seed(36)
+    keys, scores, p, c = (
+        torch.randn(size, generator=generator, dtype=torch.float64) for size in ((T, d), (T,), (d,), (d,))
+    )
+    keys = 1.7 * keys / keys.norm(dim=1, keepdim=True) + c
+    second, slope = torch.func.hessian(output)(p, keys, scores), torch.func.grad(output)(p, keys, scores)
+    torch.testing.assert_close(second.trace(), -2 * (torch.softmax(keys @ p, dim=0) @ keys - c) @ slope)
+
+
+def test_with_keys_of_two_lengths_it_does_not():
+    keys = torch.tensor([[-1.0, 0], [0, 0], [1, 0]], dtype=torch.float64)
+    scores, p = torch.tensor([0.0, 1, 0], dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
+    assert torch.func.grad(output)(p, keys, scores).norm() < 1e-12
+    assert torch.func.hessian(output)(p, keys, scores).trace() < -0.1
 
 
 def test_a_best_token_that_cannot_be_ahead_does_not_keep_attention_soft():

@@ -1,8 +1,5 @@
 """Answers to lesson 06's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
-import warnings
-from itertools import pairwise
-
 import numpy as np
 
 
@@ -57,41 +54,13 @@ def border_by_bisection(p1, b, scores):
     return b * p1 - excess
 
 
-def gained_by_quadrature(F, scores, excess):
-    """The integral of dp_1 / dE, from where p_1 stands still, over pieces of the interval."""
-    from scipy.integrate import quad
-
-    push, pull = scores[1] - scores[2], scores[0] - scores[1]
-
-    def velocity(E):
-        return push * np.array([1, 0]) + pull * np.exp(-E) * np.array([F - 1, 1])
-
-    low = np.log((1 - F) * pull / push)
-
-    def slope(E):
-        return velocity(E)[0] / (velocity(E) @ [F, 1])
-
-    ends = np.linspace(low, excess, 9)
-    return sum(quad(slope, *piece, epsrel=1e-10)[0] for piece in pairwise(ends))
-
-
-def gained_with(pull, inverted=False):
-    """From velocities, with the pair (2, 1) along another vector; or with the quotient upside down."""
-
-    def answer(F, scores, excess):
-        from scipy.integrate import quad
-
-        strength = (scores[0] - scores[1]) / (scores[1] - scores[2])
-
-        def slope(E):
-            dp = np.array([1, 0]) + strength * np.exp(-E) * pull(F)
-            return (dp @ [F, 1]) / dp[0] if inverted else dp[0] / (dp @ [F, 1])
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return quad(slope, np.log(-pull(F)[0] * strength), excess)[0]
-
-    return answer
+def beat_in_loops(keys, scores, selected, p_mm, tight=1.0, tolerance=1e-4, none=-np.inf, best=max):
+    """One sequence after the other, one token after the other."""
+    bars = []
+    for key, score, alpha in zip(keys, scores, selected, strict=True):
+        rivals = [t for t in range(len(key)) if t != alpha]
+        bars.append([score[t] for t in rivals if abs((key[alpha] - key[t]) @ p_mm - tight) < tolerance])
+    return [best(bar) if bar else none for bar in bars]
 
 
 ANSWERS = {
@@ -132,6 +101,24 @@ ANSWERS = {
         ],
     },
     "06.3": {
+        "also_right": beat_in_loops,
+        "wrong": [
+            lambda keys, scores, selected, p_mm: np.max(scores, axis=1),
+            lambda keys, scores, selected, p_mm: scores[np.arange(len(keys)), selected],
+            lambda keys, scores, selected, p_mm: beat_in_loops(keys, scores, selected, p_mm, best=min),
+            lambda keys, scores, selected, p_mm: beat_in_loops(keys, scores, 0 * selected, p_mm),
+            lambda keys, scores, selected, p_mm: beat_in_loops(keys, scores, selected, p_mm, none=0),
+            lambda keys, scores, selected, p_mm: beat_in_loops(keys, scores, selected, p_mm, none=-1),
+            lambda keys, scores, selected, p_mm: beat_in_loops(keys, scores, selected, p_mm, tolerance=9),
+            lambda keys, scores, selected, p_mm: beat_in_loops(keys, scores, selected, p_mm, best=np.mean),
+            lambda keys, scores, selected, p_mm: beat_in_loops(keys, scores, selected, p_mm, tight=0),
+            lambda keys, scores, selected, p_mm: beat_in_loops(keys, scores, selected, p_mm / 2),
+            lambda keys, scores, selected, p_mm: beat_in_loops(keys, keys @ p_mm, selected, p_mm),
+            lambda keys, scores, selected, p_mm: beat_in_loops(keys, scores, selected, p_mm)[::-1],
+            lambda keys, scores, selected, p_mm: beat_in_loops(keys[:1], scores[:1], selected[:1], p_mm),
+        ],
+    },
+    "06.4": {
         "also_right": border_by_bisection,
         "wrong": [
             lambda p1, b, scores: b * p1,
@@ -147,25 +134,6 @@ ANSWERS = {
             lambda p1, b, scores: border_by_bisection(p1, b, np.array([scores[0], scores[1], 0])) + 0.3,
             lambda p1, b, scores: border_by_bisection(p1, b, scores) + np.log1p(b),
             lambda p1, b, scores: border_by_bisection(p1, b, scores) + np.log(b),
-        ],
-    },
-    "06.4": {
-        "also_right": gained_by_quadrature,
-        "wrong": [
-            lambda F, scores, excess: excess / F,
-            lambda F, scores, excess: gained_by_quadrature(F, scores[::-1], excess),
-            lambda F, scores, excess: gained_by_quadrature(F, np.array([1, 0.9, 0]), excess),
-            lambda F, scores, excess: 1.02 * gained_by_quadrature(F, scores, excess),
-            lambda F, scores, excess: gained_by_quadrature(F, scores, excess) / 2,
-            lambda F, scores, excess: gained_by_quadrature(F, scores, excess) + 1,
-            lambda F, scores, excess: gained_by_quadrature(1 - F, scores, excess),
-            lambda F, scores, excess: F * gained_by_quadrature(F, scores, excess),
-            lambda F, scores, excess: gained_by_quadrature(F, scores, excess + F),
-            lambda F, scores, excess: np.exp(excess) / F,
-            lambda F, scores, excess: excess - np.log(1 / F),
-            lambda F, scores, excess: round(gained_by_quadrature(F, scores, excess)),
-            gained_with(lambda F: np.array([-1 - F, 1])),
-            gained_with(lambda F: np.array([F - 1, 1]), inverted=True),
         ],
     },
 }
