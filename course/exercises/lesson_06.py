@@ -298,8 +298,8 @@ BEAT = Exercise(
         "In each sequence you took the tokens closest behind. Where these are further behind than 1 the "
         "sequence has no support token: -inf.",
         _beat_by(lambda lead, *_: lead < 0),
-        "You found no support token at all. The *leads* p_mm . (k_alpha - k_t) have to be 1, at p_mm itself, and "
-        "computed ones are seldom exactly 1: np.isclose(lead, 1, atol=1e-6).",
+        "You found no support token at all. The *leads* p_mm . (k_alpha - k_t) have to be 1, at p_mm itself, "
+        "and computed ones are seldom exactly 1: np.isclose(lead, 1, atol=1e-6).",
         _lowest,
         "You took the lowest score among the support tokens. The selected one has to beat them all.",
         _beat_by(_support, none=0.0),

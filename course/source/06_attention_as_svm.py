@@ -49,13 +49,15 @@ again = "exercise {} is not right yet: see what its check says"
 #
 # One sequence has $T$ tokens. Two things matter about token $t$: its **key** $k_t \in \mathbb{R}^d$, which
 # $p$ is compared with, and its **score** $\gamma_t = y\, v \cdot x_t$, the margin that all attention on token
-# $t$ would give ($x_t$ is the token itself, $v$ the fixed prediction head, $y = \pm 1$ the label). We minimise
+# $t$ would give ($x_t$ is the token itself, $v$ the fixed prediction head, $y = \pm 1$ the label). We
+# minimise
 #
 # $$L(p) = \ell\Big(\sum_t s_t\, \gamma_t\Big), \qquad s = \mathrm{softmax}(h), \qquad h_t = k_t \cdot p,
 # \qquad \ell(u) = \log(1 + e^{-u}).$$
 #
-# (As in lesson 05, $t$ counts tokens and $j$ steps.) The toy of Tarzanagh and others (2023) has three tokens in
-# the plane. We give them two sets of scores that differ in the third token alone, and start from six points.
+# (As in lesson 05, $t$ counts tokens and $j$ steps.) The toy of Tarzanagh and others (2023) has three tokens
+# in the plane. We give them two sets of scores that differ in the third token alone, and start from six
+# points.
 
 # %%
 keys = np.array([[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]])  # (T, d)
@@ -140,8 +142,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** 300 steps of length 0.1 from six starts (dots). Blue paths end with their attention on token 1,
-# orange ones on token 2. Dashed: two rays (half-lines from the origin), computed without training. The
+# **Figure 1.** 300 steps of length 0.1 from six starts (dots). Blue paths end with their attention on token
+# 1, orange ones on token 2. Dashed: two rays (half-lines from the origin), computed without training. The
 # direction of $p$ tends to that of a ray: paths become parallel to it, they need not touch it.
 
 # %% [markdown]
@@ -349,13 +351,13 @@ assert np.allclose(leads_of_two(a, b), [1.1, 1]), again.format("06.2")
 # \|p_j\| \approx \eta\, j \quad \text{(normalised steps of length } \eta).$$
 #
 # With small steps the *path* is common to both: normalising changes only the length of a step. On the toy
-# with equal lower scores the path can be found with a pencil: some expression in $p_1$ and $p_2$ stays what it
-# was at the start, and tells where the path ends.
+# with equal lower scores the path can be found with a pencil: some expression in $p_1$ and $p_2$ stays what
+# it was at the start, and tells where the path ends.
 #
 # <details><summary>With a pencil</summary>
 #
-# Keys $(-b, 1)$, $(1, 0)$, $(0, 0)$. Tokens 2 and 3 score alike, so the pairs $(1, 2)$ and $(1, 3)$ are
-# left, with strengths in the proportion $e^{p_1} : 1$. The step is along $e^{p_1} (-1 - b,\ 1) + (-b,\ 1)$, so
+# Keys $(-b, 1)$, $(1, 0)$, $(0, 0)$. Tokens 2 and 3 score alike, so the pairs $(1, 2)$ and $(1, 3)$ are left,
+# with strengths in the proportion $e^{p_1} : 1$. The step is along $e^{p_1} (-1 - b,\ 1) + (-b,\ 1)$, so
 # $dp_2 / dp_1 = -(1 + e^{p_1}) / (b + (1 + b)\, e^{p_1})$. Separate the variables and integrate:
 #
 # $$p_1 + b\, p_2 - \frac{\log(b + (1 + b)\, e^{p_1})}{1 + b} = \text{constant}.$$
@@ -449,8 +451,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.5 Which token wins?
 #
-# The SVM has a solution for token 1 and one for token 2; training chose. Section 6.2 has the reason ready: late
-# in training only the comparisons with the *smallest* lead still push.
+# The SVM has a solution for token 1 and one for token 2; training chose. Section 6.2 has the reason ready:
+# late in training only the comparisons with the *smallest* lead still push.
 #
 # - The **support tokens** of sequence $i$ are the $t \neq \alpha_i$ whose constraint is tight,
 #   $p_{\mathrm{mm}} \cdot (k_{i\alpha_i} - k_{it}) = 1$. A sequence may have none.
@@ -463,8 +465,8 @@ show(
 # the sign of $\gamma_{i\alpha_i} - \gamma_{it}$.
 #
 # If a support token with $\lambda > 0$ scores higher, its weight comes out negative, which the SVM's is not,
-# and $p$ is pulled off the ray. If it scores lower it pushes $p$ along, and a better token far enough behind is
-# forgotten, exponentially. (Lesson 07 makes this precise.)
+# and $p$ is pulled off the ray. If it scores lower it pushes $p$ along, and a better token far enough behind
+# is forgotten, exponentially. (Lesson 07 makes this precise.)
 
 # %% [markdown]
 # ### Exercise 06.3: The score to beat
@@ -503,12 +505,13 @@ for scores in (equal, spread):
     for token, p_mm in ((0, svm_1), (1, svm_2)):
         (bar,) = score_to_beat(keys[None], scores[None], np.array([token]), p_mm)
         holds = scores[token] > bar
-        print(f"scores {scores}, token {token + 1} has to beat {bar}: {'' if holds else 'not '}locally optimal")
+        print(f"scores {scores}, token {token + 1} has to beat {bar}, locally optimal: {holds}")
         assert holds == (token == 0 or scores is spread), again.format("06.3")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # > **Theorem** (Tarzanagh, Li, Zhang and Oymak, 2023; informal, in our words). Fix $v$, let $\ell' < 0$
-# > everywhere and be Lipschitz on bounded intervals, and run gradient descent on $p$ with a small constant step.
+# > everywhere and be Lipschitz on bounded intervals, and run gradient descent on $p$ with a small constant
+# > step.
 # >
 # > *Local.* Let $\alpha$ be locally optimal and its Att-SVM feasible. From every start that is close enough
 # > to $p_{\mathrm{mm}}(\alpha)$ in direction and far enough from the origin, $\|p_j\| \to \infty$ and
@@ -594,8 +597,8 @@ for b, three in families:
 # $$p_2 = (1 + b)\, p_1 + \log \frac{(1 + b)(\gamma_2 - \gamma_3)}{(1 + b + b^2)(\gamma_1 - \gamma_3)} .$$
 #
 # So far out token 2 wins between the directions $(1, b)$ and $(-1, -1 - b)$, for *every* $\gamma_3 <
-# \gamma_2$. How far out, $\gamma_3$ decides: as it tends to $\gamma_2$, the point where the border meets ray 2
-# runs off.
+# \gamma_2$. How far out, $\gamma_3$ decides: as it tends to $\gamma_2$, the point where the border meets ray
+# 2 runs off.
 
 # %%
 grid = np.linspace(-8, 8, 41)
@@ -670,9 +673,9 @@ widgets.sliders(
 # ## 6.6 Random problems
 #
 # Does training end at locally optimal choices in larger problems, too? We draw 400 problems of $n = 6$
-# sequences with $T = 8$ tokens, all vectors uniform on the unit sphere, keys equal to tokens, in $d = 10$ and in
-# 3 dimensions. One $p$ serves all six sequences. It starts at zero and takes 2,000 normalised steps, which grow:
-# step $j$ has length $0.1 \sqrt{j}$. Then we solve the Att-SVM of the tokens that it has selected.
+# sequences with $T = 8$ tokens, all vectors uniform on the unit sphere, keys equal to tokens, in $d = 10$ and
+# in 3 dimensions. One $p$ serves all six sequences. It starts at zero and takes 2,000 normalised steps, which
+# grow: step $j$ has length $0.1 \sqrt{j}$. Then we solve the Att-SVM of the tokens that it has selected.
 #
 # And by chance? Draw the support tokens at random from the seven others. If two of these score higher than
 # the selected token, it beats one support token with probability $\frac57$, two with $\frac57 \cdot
@@ -708,18 +711,21 @@ def judged(model, tokens):
 
 
 # %%
+def tens(count):
+    return 10 * int(count / 10 + 0.5)  # at d = 3 a run or two hang on how the processor rounds
+
+
 drawn = {d: data.random_tokens(n=6, T=8, d=d, trials=400, seed=6) for d in (10, 3)}
-ends, found, counts = {}, {}, {}
-for d, tokens in drawn.items():
-    ends[d] = descended(models.PromptAttention(d, trials=400), tokens)
-    found[d] = judged(ends[d], tokens)
-    counts[d] = [round(one.sum().item()) for one in found[d].values()]
-    print(f"d = {d}:", ", ".join(f"{key} {count}" for key, count in zip(found[d], counts[d], strict=True)))
-stored = measured("06.choices").load().sel(d=10)
-at_first, later = stored["local"].values, stored["later"].values
+ends = {d: descended(models.PromptAttention(d, trials=400), tokens) for d, tokens in drawn.items()}
+found = {d: judged(ends[d], drawn[d]) for d in (10, 3)}
+counts = [round(one.sum().item()) for one in found[10].values()]
+print("d = 10:", ", ".join(f"{key} {count}" for key, count in zip(found[10], counts, strict=True)))
+local, chance = (found[3][key].sum().item() for key in ("locally optimal", "by chance"))
+print(f"d = 3: locally optimal about {tens(local)}, by chance about {tens(chance)}")
+at_first, later = (measured("06.choices").load().sel(d=10)[key].values for key in ("local", "later"))
 print(f"stored, 6,000: locally optimal {at_first.sum():,d}, of the others later {later[~at_first].sum()}")
-assert counts[10] == [399, 399, 201, 28, 194]
-assert counts[3][1:] == [300, 169, 14, 15]
+assert counts == [399, 399, 201, 28, 194]
+assert (tens(local), tens(chance)) == (300, 170)
 assert (at_first.sum(), later[~at_first].sum()) == (5989, 11)
 
 # %% [markdown]
@@ -728,14 +734,14 @@ assert (at_first.sum(), later[~at_first].sum()) == (5989, 11)
 # choices were locally optimal after 2,000 steps, and the other 11 after 10,000. The *globally optimal* choice
 # is reached in only 28 of 400, although it is feasible in 194.
 #
-# **In three dimensions** three quarters of the choices are locally optimal; chance gives 169 of 400.
+# **In three dimensions** about 300 of 400 choices are locally optimal; chance gives 170.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.7 Where it breaks: a place to rest *(optional)*
 #
-# Where no choice holds, pushes can cancel. **One sequence** is enough, with the keys $-1, 0, 1$ and the scores
-# $0, 1, 0$. The best key lies between the others, so no $p$ puts it ahead, and on either side its token pulls
-# $p$ back.
+# Where no choice holds, pushes can cancel. **One sequence** is enough, with the keys $-1, 0, 1$ and the
+# scores $0, 1, 0$. The best key lies between the others, so no $p$ puts it ahead, and on either side its
+# token pulls $p$ back.
 #
 # **Two sequences** share one $p$. Sequence 1, with keys $1, 0$ and scores $1, 0$, pushes $p$ to the right,
 # for large $p$ in proportion to $e^{-p}$. Sequence 2, with keys $\frac12, 0$ and scores $0, 1$, pushes it to
@@ -763,8 +769,8 @@ assert np.allclose([one, two], [[0, 0], [1.5, -35]], atol=0.1)
 # are equal and opposite. On the right no choice can hold: the only support token, that of sequence 2, scores
 # higher. On the left it scores lower, and $p$ runs off, as far as the steps reach.
 #
-# **With keys of length 1**, as in section 6.6, one sequence cannot hold $p$. The Laplacian of $f = \sum_t s_t\,
-# \gamma_t$, the sum of its second derivatives, is
+# **With keys of length 1**, as in section 6.6, one sequence cannot hold $p$. The Laplacian of $f = \sum_t
+# s_t\, \gamma_t$, the sum of its second derivatives, is
 #
 # $$\nabla^2 f = -2\, \bar k \cdot \nabla f, \qquad \bar k = \sum_t s_t\, k_t .$$
 #
@@ -775,12 +781,13 @@ assert np.allclose([one, two], [[0, 0], [1.5, -35]], atol=0.1)
 # With $\nabla s_t = s_t (k_t - \bar k)$ the gradient is $\nabla f = \sum_t s_t \gamma_t (k_t - \bar k)$.
 # Differentiate again: $\nabla^2 f = \sum_t s_t \gamma_t \big(\|k_t - \bar k\|^2 - \nabla \cdot \bar k\big)$
 # with $\nabla \cdot \bar k = \sum_t s_t \|k_t - \bar k\|^2 = 1 - \|\bar k\|^2$. And $\|k_t - \bar k\|^2 = 1 -
-# \|\bar k\|^2 - 2\, \bar k \cdot (k_t - \bar k)$: the constants cancel, and what remains is $-2\, \bar k \cdot
-# \nabla f$.
+# \|\bar k\|^2 - 2\, \bar k \cdot (k_t - \bar k)$: the constants cancel, and what remains is $-2\, \bar k
+# \cdot \nabla f$.
 #
 # If all curvatures are zero, this does not yet exclude a minimum; the maximum principle for such equations
 # does.
 # </details>
+
 
 # %%
 def output(p, k, gamma):
@@ -798,27 +805,26 @@ print("four keys in a cross, scores 1, 1, 0, 0: curvatures of f at 0", second.di
 assert np.allclose(second, [[0.25, 0], [0, -0.25]])
 
 # %% [markdown]
-# **Six sequences** together can. Is this what holds the 100 at $d = 3$? Growing steps cannot come to rest, so
-# we go on with shrinking ones. At rest the six gradients cancel: the length of their sum is far below the sum
-# of their lengths.
+# **Six sequences** together can. Is this what holds the other 100 at $d = 3$? Growing steps cannot come to
+# rest, so we go on with shrinking ones. At rest the six gradients cancel: the length of their sum is far below
+# the sum of their lengths.
 
 # %%
-tokens, held, counts = drawn[3], ~found[3]["locally optimal"].numpy(), []
+tokens, held, resting = drawn[3], ~found[3]["locally optimal"].numpy(), []
 for first in (4.5, 100):
     model = models.PromptAttention(3, trials=400, init=ends[3].p.detach().clone())
     descended(model, tokens, steps=20_000, lr=first, schedule=lambda j: 0.999**j)
     p = model.p.detach().numpy()
     each = gradient(np.repeat(p[:, None], 6, axis=1), tokens.keys.numpy(), tokens.scores.numpy(), apart=1)
     share = np.linalg.norm(each.sum(axis=1), axis=-1) / np.linalg.norm(each, axis=-1).sum(axis=1)
-    rests = share < 3e-6
-    counts.append([rests.sum(), (rests & held).sum()])
-    print(f"steps from {first}: at rest {counts[-1][0]} of 400, {counts[-1][1]} of the 100 among them")
-    assert np.linalg.norm(p, axis=-1)[rests].max() < 1000
-assert counts == [[66, 61], [10, 5]]
+    resting.append(share < 3e-6)
+    print(f"steps from {first}: at rest about {tens(resting[-1].sum())} of 400")
+assert [tens(rests.sum()) for rests in resting] == [70, 10]
+assert held[resting[0]].mean() > 0.88
 
 # %% [markdown]
-# With steps from 4.5 on, 66 runs stand at a finite point, a stationary point of the loss: 61 of the 100, and
-# five others. Longer steps leave most of these places: from 100 on, only 10 rest.
+# With steps from 4.5 on, about 70 runs stand at a finite point, a stationary point of the loss, nine in ten
+# of them among those 100. Longer steps leave most of these places: from 100 on, only about 10 rest.
 
 # %% [markdown]
 # ### Exercise 06.5: Every start, several sequences
@@ -910,9 +916,10 @@ progress("06")
 #   $j$ in normalised ones.
 # - A choice can hold if it is **locally optimal**: it has to beat its support tokens, not everybody. Keys and
 #   scores decide that; which choice is reached depends on the start.
-# - In 399 of 400 random problems with $d = 10$ the choice of $p$ was locally optimal, with $d = 3$ in 300.
-# - $p$ need not run off: it can come to rest where gradients of several sequences cancel, and more rarely with
-#   longer steps. One sequence can hold it, too, but not if its keys have one length (section 6.7).
+# - In 399 of 400 random problems with $d = 10$ the choice of $p$ was locally optimal, with $d = 3$ in
+#   about 300.
+# - $p$ need not run off: it can come to rest where gradients of several sequences cancel, and more rarely
+#   with longer steps. One sequence can hold it, too, but not if its keys have one length (section 6.7).
 
 # %% [markdown]
 # ## Further reading
