@@ -806,8 +806,8 @@ assert np.allclose(second, [[0.25, 0], [0, -0.25]])
 
 # %% [markdown]
 # **Six sequences** together can. Is this what holds the other 100 at $d = 3$? Growing steps cannot come to
-# rest, so we go on with shrinking ones. At rest the six gradients cancel: the length of their sum is far below
-# the sum of their lengths.
+# rest, so we go on with shrinking ones. At rest the six gradients cancel: the length of their sum is far
+# below the sum of their lengths.
 
 # %%
 tokens, held, resting = drawn[3], ~found[3]["locally optimal"].numpy(), []
