@@ -239,25 +239,24 @@ HELD = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 15.3 way or end?
-def _optimal(chosen, scores, support, beats=np.greater, every=np.all):
-    """(trials, choice, norm): whether each selected token scores higher than its support tokens."""
-    own = np.take_along_axis(scores[:, None], chosen[..., None], axis=-1)
-    return every(beats(own, scores[:, None])[:, :, None] | ~support, axis=(-2, -1))
+# ------------------------------------------------------------------- 15.3 what the other norm could hold
+def _classes(differ, own, other):
+    """The five masks: other[:, m] says whether the *other* norm could hold choice m."""
+    finished = differ & own
+    one, two = other.T
+    return differ, finished & one & two, finished & (one != two), finished & ~one & ~two, differ & ~own
 
 
 def _reasons_by(
-    optimal=_optimal,
     differ=lambda chosen: (chosen[:, 0] != chosen[:, 1]).any(-1),
     own=lambda fine: fine[:, 0, 0] & fine[:, 1, 1],
-    both=lambda fine: fine.all((1, 2)),
-    count=lambda differ, own, both: (differ, differ & own & both, differ & own & ~both, differ & ~own),
+    other=lambda fine: np.stack([fine[:, 0, 1], fine[:, 1, 0]], 1),
+    masks=_classes,
 ):
-    """An answer from what is locally optimal, what differs, and what each reason asks."""
+    """An answer from what differs, what is finished, and what the other norm could hold."""
 
-    def answer(chosen, scores, support):
-        fine = optimal(chosen, scores, support)
-        return [int(one.sum()) for one in count(differ(chosen), own(fine), both(fine))]
+    def answer(chosen, fine):
+        return [int(mask.sum()) for mask in masks(differ(chosen), own(fine), other(fine))]
 
     return answer
 
@@ -265,103 +264,114 @@ def _reasons_by(
 _reasons = _reasons_by()
 
 
-def _reasons_draw(rng, trials, n, T, tight):
-    scores = rng.normal(size=(trials, n, T))
-    order = np.argsort(-scores, axis=-1)
-    chosen = np.stack(
-        [order[..., 0], np.take_along_axis(order, rng.integers(0, 2, (trials, n, 1)), -1)[..., 0]], 1
-    )
-    chosen = np.where(rng.random((trials, 1, 1)) < 0.5, chosen, chosen[:, ::-1])
-    support = rng.random((trials, 2, 2, n, T)) < tight
-    np.put_along_axis(support, chosen[:, :, None, :, None], False, axis=-1)
-    same = (chosen[:, 0] == chosen[:, 1]).all(-1)
-    support[same, 1] = support[same, 0]
-    return chosen, scores, support
-
-
 def _reasons_cases(rng):
-    def one(*tight):
-        """Tokens that score 1 and 2; run 0 chose the worse. tight: where the better is a support token."""
-        support = np.zeros((1, 2, 2, 1, 2), bool)
-        support[0, 0, :, 0, 1] = tight
-        support[0, 1, :, 0, 0] = True
-        return np.array([[[0], [1]]]), np.array([[[1.0, 2.0]]]), support
+    def one(*other):
+        """One sequence, tokens 0 and 1 chosen, each fine in its own norm; other: choice 0 and 1 elsewhere."""
+        return np.array([[[0], [1]]]), np.array([[[True, other[0]], [other[1], True]]])
 
-    cases = [one(False, False), one(False, True), one(True, False)]
-    for shape in ((40, 2, 3, 0.2), (60, 3, 4, 0.15), (80, 4, 5, 0.1)):
+    cases = [one(True, True), one(False, True), one(True, False), one(False, False)]
+    for sets, n in ((60, 2), (80, 3), (120, 4)):
         while True:
-            case = _reasons_draw(rng, *shape)
-            right = _reasons(*case)
-            caught = (np.any(rival.wrong(*case) != np.array(right)) for rival in _REASONS_RIVALS)
-            if min(right) > 3 and right[0] < shape[0] - 3 and all(caught):
+            chosen = rng.integers(0, 3, (sets, 2, n))
+            chosen[:, 1] = np.where(rng.random((sets, n)) < 0.6, chosen[:, 0], chosen[:, 1])
+            fine = rng.random((sets, 2, 2)) < (0.5 + 0.35 * np.eye(2))
+            right = _reasons(chosen, fine)
+            caught = (np.any(rival.wrong(chosen, fine) != np.array(right)) for rival in _REASONS_RIVALS)
+            if min(right) > 2 and right[0] < sets - 3 and all(caught):
                 break
-        cases.append(case)
+        cases.append((chosen, fine))
     return cases
 
 
 _REASONS_RIVALS = known(
-    _reasons_by(count=lambda differ, own, both: (differ, differ & both, differ & ~both, differ & ~own)),
-    "The end asks that each choice is locally optimal in its own norm: the others are unfinished, not both.",
-    _reasons_by(count=lambda differ, own, both: (differ, differ & own, differ & own & ~both, differ & ~own)),
-    "The way asks more than each choice in its own norm: both have to be locally optimal in both norms.",
+    _reasons_by(own=lambda fine: np.ones(len(fine), bool)),
+    "Way, one-sided and both excluded ask that each choice is locally optimal in its own norm.",
+    _reasons_by(other=lambda fine: np.stack([fine[:, 0, 0], fine[:, 1, 1]], 1)),
+    "The *other* norm: choice m comes from norm m, so look at fine[:, 0, 1] and fine[:, 1, 0].",
     _reasons_by(
-        count=lambda differ, own, both: (differ, differ & own & ~both, differ & own & both, differ & ~own)
+        own=lambda fine: fine[:, 0, 1] & fine[:, 1, 0],
+        other=lambda fine: np.stack([fine[:, 0, 0], fine[:, 1, 1]], 1),
     ),
-    "Way and end are exchanged: it is the way where both norms could hold both choices.",
-    _reasons_by(count=lambda differ, own, both: (differ, both, own & ~both, ~own)),
+    "Own and other norm are exchanged: choice m comes from the run in norm m.",
+    _reasons_by(masks=lambda *which: tuple(_classes(*which)[k] for k in (0, 3, 2, 1, 4))),
+    "Way and both excluded are exchanged: it is the way where both choices could be held by both norms.",
+    _reasons_by(
+        masks=lambda differ, own, other: (
+            *_classes(differ, own, other)[:2],
+            differ & own & ~other.all(1),
+            differ & own & ~other.any(1),
+            differ & ~own,
+        )
+    ),
+    "One-sided is one and not the other: leave out the data sets where both are excluded.",
+    _reasons_by(
+        masks=lambda differ, own, other: (
+            *_classes(differ, own, other)[:2],
+            differ & own & other.any(1),
+            differ & own & ~other.any(1),
+            differ & ~own,
+        )
+    ),
+    "One-sided is one and not the other: leave out the data sets that are the way.",
+    _reasons_by(
+        masks=lambda differ, own, other: (
+            differ,
+            differ & own & other.all(1),
+            differ & own & other[:, 0] & ~other[:, 1],
+            differ & own & ~other.any(1),
+            differ & ~own,
+        )
+    ),
+    "One-sided counts both cases: the first choice excluded, or the second.",
+    _reasons_by(
+        masks=lambda differ, own, other: (
+            differ,
+            differ & own & other.all(1),
+            differ & own & ~other[:, 0] & other[:, 1],
+            differ & own & ~other.any(1),
+            differ & ~own,
+        )
+    ),
+    "One-sided counts both cases: the second choice excluded, or the first.",
+    _reasons_by(
+        masks=lambda differ, own, other: (differ, *_classes(np.ones_like(differ), own, other)[1:]),
+    ),
     "The cases are asked for where the two choices differ; leave out the data sets where they agree.",
-    _reasons_by(
-        count=lambda differ, own, both: (~differ, differ & own & both, differ & own & ~both, differ & ~own)
-    ),
+    _reasons_by(masks=lambda differ, own, other: (~differ, *_classes(differ, own, other)[1:])),
     "The first number counts where they differ, not where they agree.",
-    _reasons_by(own=lambda fine: fine[:, 0, 1] & fine[:, 1, 0]),
-    "Its own norm: choice m comes from the run in norm m, so look at support[:, m, m].",
     _reasons_by(own=lambda fine: fine[:, 0, 0] | fine[:, 1, 1]),
     "Unfinished: a choice of *either* run that is not locally optimal in its own norm is enough.",
     _reasons_by(own=lambda fine: fine[:, 0, 0]),
     "Both runs may be unfinished: look at the second one's choice too.",
     _reasons_by(own=lambda fine: fine[:, 1, 1]),
     "Both runs may be unfinished: look at the first one's choice too.",
-    _reasons_by(both=lambda fine: fine[:, 0, 1] | fine[:, 1, 0]),
-    "Way: the first norm has to hold the second choice *and* the second norm the first.",
-    _reasons_by(both=lambda fine: fine[:, 0, 1]),
-    "Way asks for both: the second choice in the first norm as well.",
-    _reasons_by(both=lambda fine: fine[:, 1, 0]),
-    "Way asks for both: the first choice in the second norm as well.",
     _reasons_by(differ=lambda chosen: (chosen[:, 0] != chosen[:, 1]).all(-1)),
     "Choices differ if one sequence's token differs; not all have to.",
-    _reasons_by(optimal=lambda *case: _optimal(*case, every=lambda x, axis: x.all(-1).any(-1))),
-    "Locally optimal: in *every* sequence the selected token scores higher than its support tokens.",
-    _reasons_by(optimal=lambda *case: _optimal(*case, beats=np.less)),
-    "The other way round: the selected token has to score *higher* than its support tokens.",
-    _reasons_by(
-        optimal=lambda chosen, scores, support: _optimal(
-            chosen, scores, np.ones_like(support), np.greater_equal
-        )
-    ),
-    "Only support tokens count: others may score higher.",
-    _reasons_by(optimal=lambda chosen, scores, support: _optimal(chosen[:, ::-1], scores, support)),
-    "The support tokens support[:, m] belong to chosen[:, m].",
 )
 
 REASONS = Exercise(
     id="15.3",
-    title="Way or end?",
+    title="What could the other norm hold?",
     points=2,
     minutes=10,
-    difficulty=2,
+    difficulty=1,
     reference=_reasons,
     cases=_reasons_cases,
     misconceptions=[
         *_REASONS_RIVALS,
         *known(
-            lambda chosen, scores, support: _reasons(chosen, scores, support)[1:],
-            "Four numbers: how many differ, then way, end and unfinished.",
-            lambda chosen, scores, support: [x / len(chosen) for x in _reasons(chosen, scores, support)],
+            lambda chosen, fine: _reasons(chosen, fine)[1:],
+            "Five numbers: how many differ, then way, one-sided, both excluded and unfinished.",
+            lambda chosen, fine: [x / len(chosen) for x in _reasons(chosen, fine)],
             "Counts of data sets, not shares.",
+            lambda chosen, fine: [
+                sum(_reasons(chosen, fine)[2:4]) if k == 2 else x
+                for k, x in enumerate(_reasons(chosen, fine))
+                if k != 3
+            ],
+            "One-sided and both excluded are two classes: in the first one run could have held the other's.",
         ),
     ],
-    withheld=("mini_attn.geometry.locally_optimal",),
 )
 
 

@@ -49,9 +49,9 @@ def test_held_is_the_librarys_local_optimality(rho):
     assert 5 < found.sum() < 35
 
 
-def test_the_reasons_come_from_the_librarys_local_optimality():
+def test_the_reasons_sum_up_and_come_from_the_librarys_local_optimality():
     tokens = data.random_tokens(3, 5, 4, trials=60, seed=8)
-    chosen, fine, support = [], [], []
+    chosen, fine = [], []
     for rho in (1.3, 3.0):
         model = models.CrossAttention(4, trials=60)
         optimizer = optim.MirrorDescent(model.parameters(), lr=0.02, p=rho, batch_dims=1)
@@ -62,17 +62,14 @@ def test_the_reasons_come_from_the_librarys_local_optimality():
             limit = svm.solve(svm.attention_problem(tokens.X, tokens.z, choice), norm=rho, throw=False).value
             logits = tokens.compare(tokens.z @ limit.mT)
             fine.append(geometry.locally_optimal(tokens.scores, logits, choice, tol=1e-3))
-            support.append(geometry.support_tokens(logits, choice, tol=1e-3))
-    solved = ~torch.stack([~one.flatten(1).any(1) for one in support]).any(0)
-    fine = torch.stack(fine, 1)[solved]
-    pair = torch.stack(chosen, 1)[solved]
+    pair, fine = torch.stack(chosen, 1), torch.stack(fine, 1).unflatten(1, (2, 2))
     differ = (pair[:, 0] != pair[:, 1]).any(-1)
-    support = torch.stack(support, 1).unflatten(1, (2, 2))[solved]
-    found = reasons(pair.numpy(), tokens.scores[solved].numpy(), support.numpy())
-    own = fine[:, 0] & fine[:, 3]
-    wanted = [differ, differ & fine.all(1), differ & own & ~fine.all(1), differ & ~own]
+    found = reasons(pair.numpy(), fine.numpy())
+    own = fine[:, 0, 0] & fine[:, 1, 1]
+    held = fine[:, 0, 1].int() + fine[:, 1, 0].int()  # how many of the two choices by the other norm too
+    wanted = [differ, *(differ & own & (held == k) for k in (2, 1, 0)), differ & ~own]
     assert found == [int(one.sum()) for one in wanted]
-    assert found[0] > 5
+    assert found[0] == sum(found[1:]) > 5
 
 
 def test_the_corrected_error_is_unbiased():

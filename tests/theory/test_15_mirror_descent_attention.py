@@ -82,6 +82,35 @@ def test_with_short_steps_each_locally_optimal_choice_is_held():
     assert (held[0.1] & could).sum() < could.sum()
 
 
+def test_long_steps_change_many_choices_at_1_1_and_few_at_2():
+    changed = {}
+    for rho in (1.1, 2.0):
+        tokens = data.random_tokens(6, 8, 10, trials=40, seed=782)
+        ends = [
+            kept(tokens, descended(tokens, rho, 3000, eta=eta, schedule=train.growing)[0])
+            for eta in (0.1, 0.001)
+        ]
+        changed[rho] = int((ends[0] != ends[1]).any(-1).sum())
+    assert 6 <= changed[1.1] <= 20  # 54 of the lesson's 200
+    assert changed[2.0] <= 4  # 6 of 200
+
+
+def test_where_two_norms_differ_one_could_hold_both_choices():
+    tokens = data.random_tokens(4, 6, 6, trials=40, seed=786)
+    ends = {}
+    for rho, eta in ((1.1, 0.001), (2.0, 0.1)):
+        ends[rho] = kept(tokens, descended(tokens, rho, 3000, eta=eta, schedule=train.growing)[0])
+
+    def fine(choice, rho):
+        logits = tokens.compare(tokens.z @ solution(tokens, choice, rho).mT)
+        return geometry.locally_optimal(tokens.scores, logits, choice, tol=1e-3)
+
+    differ = (ends[1.1] != ends[2.0]).any(-1) & fine(ends[1.1], 1.1) & fine(ends[2.0], 2.0)
+    way_too = fine(ends[1.1], 2.0) | fine(ends[2.0], 1.1)
+    assert differ.sum() >= 6
+    assert (differ & ~way_too).sum() <= 1
+
+
 @pytest.mark.parametrize("rho", [1.75, 2.0, 3.0])
 def test_the_divergence_falls_with_the_foreseen_power(rho):
     tokens = data.random_tokens(4, 5, 7, trials=20, seed=157)

@@ -1,7 +1,5 @@
 """Answers to lesson 15's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
-import itertools
-
 import numpy as np
 from scipy.optimize import minimize_scalar
 
@@ -40,20 +38,18 @@ def held_by_search(a, b, rho):
     return np.array(found)
 
 
-def reasons_one_by_one(chosen, scores, support):
+def reasons_one_by_one(chosen, fine):
     """Each data set by itself: for each choice the norms that could hold it, as a set."""
-    counts = {"way": 0, "end": 0, "unfinished": 0}
-    for pair, score, tight in zip(chosen, scores, support, strict=True):
+    counts = {"way": 0, "one-sided": 0, "both excluded": 0, "unfinished": 0}
+    for pair, could in zip(chosen, fine, strict=True):
         if (pair[0] == pair[1]).all():
             continue
-        holds = [set(), set()]
-        for c, k in itertools.product(range(2), range(2)):
-            if all(score[i, pair[c][i]] > score[i, t] for i, t in zip(*np.nonzero(tight[c][k]), strict=True)):
-                holds[c].add(k)
+        holds = [{k for k in range(2) if could[m][k]} for m in range(2)]
         if 0 not in holds[0] or 1 not in holds[1]:
             counts["unfinished"] += 1
         else:
-            counts["way" if holds == [{0, 1}, {0, 1}] else "end"] += 1
+            more = sum(len(norms) for norms in holds) - 2
+            counts[("both excluded", "one-sided", "way")[more]] += 1
     return [sum(counts.values()), *counts.values()]
 
 
@@ -109,28 +105,23 @@ ANSWERS = {
     "15.3": {
         "also_right": reasons_one_by_one,
         "wrong": [
-            lambda chosen, scores, support: reasons_one_by_one(chosen, scores, support.swapaxes(1, 2)),
-            lambda chosen, scores, support: reasons_one_by_one(chosen, scores, ~support),
-            lambda chosen, scores, support: reasons_one_by_one(chosen, -scores, support),
-            lambda chosen, scores, support: reasons_one_by_one(chosen, scores, support[:, :, ::-1]),
-            lambda chosen, scores, support: reasons_one_by_one(
-                chosen, scores, np.repeat(support.any(axis=2, keepdims=True), 2, axis=2)
-            ),
-            lambda chosen, scores, support: reasons_one_by_one(
-                chosen[:, :, :1], scores[:, :1], support[..., :1, :]
-            ),
-            lambda chosen, scores, support: np.array(reasons_one_by_one(chosen, scores, support))[
-                [0, 2, 1, 3]
+            lambda chosen, fine: reasons_one_by_one(chosen, fine[:, ::-1]),
+            lambda chosen, fine: reasons_one_by_one(chosen, fine[:, :, ::-1]),
+            lambda chosen, fine: reasons_one_by_one(chosen, ~fine),
+            lambda chosen, fine: reasons_one_by_one(chosen[:, :, :1], fine),
+            lambda chosen, fine: reasons_one_by_one(chosen, fine | np.eye(2, dtype=bool)),
+            lambda chosen, fine: reasons_one_by_one(chosen, fine & fine[:, ::-1, ::-1]),
+            lambda chosen, fine: reasons_one_by_one(chosen, fine | fine[:, ::-1, ::-1]),
+            lambda chosen, fine: np.array(reasons_one_by_one(chosen, fine))[[0, 2, 1, 3, 4]],
+            lambda chosen, fine: np.array(reasons_one_by_one(chosen, fine))[[0, 1, 3, 2, 4]],
+            lambda chosen, fine: np.array(reasons_one_by_one(chosen, fine))[[0, 1, 2, 4, 3]],
+            lambda chosen, fine: np.cumsum(reasons_one_by_one(chosen, fine)),
+            lambda chosen, fine: [
+                int((chosen[:, 0] != chosen[:, 1]).sum()),
+                *reasons_one_by_one(chosen, fine)[1:],
             ],
-            lambda chosen, scores, support: np.array(reasons_one_by_one(chosen, scores, support))[
-                [0, 3, 2, 1]
-            ],
-            lambda chosen, scores, support: np.cumsum(reasons_one_by_one(chosen, scores, support)),
-            lambda chosen, scores, support: (
-                [int((chosen[:, 0] != chosen[:, 1]).sum()), *reasons_one_by_one(chosen, scores, support)[1:]]
-            ),
-            lambda chosen, scores, support: [len(chosen), *reasons_one_by_one(chosen, scores, support)[1:]],
-            lambda chosen, scores, support: [0, 0, 0, 0],
+            lambda chosen, fine: [len(chosen), *reasons_one_by_one(chosen, fine)[1:]],
+            lambda chosen, fine: [0, 0, 0, 0, 0],
         ],
     },
     "15.4": {
