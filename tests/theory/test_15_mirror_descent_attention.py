@@ -95,10 +95,11 @@ def test_long_steps_change_many_choices_at_1_1_and_few_at_2():
     assert changed[2.0] <= 4  # 6 of 200
 
 
-def test_where_two_norms_differ_one_could_hold_both_choices():
+@pytest.mark.parametrize("etas", [(0.001, 0.1), (0.001, 0.001), (0.1, 0.1)])
+def test_where_two_norms_differ_one_could_hold_both_choices(etas):
     tokens = data.random_tokens(4, 6, 6, trials=40, seed=786)
     ends = {}
-    for rho, eta in ((1.1, 0.001), (2.0, 0.1)):
+    for rho, eta in zip((1.1, 2.0), etas, strict=True):
         ends[rho] = kept(tokens, descended(tokens, rho, 3000, eta=eta, schedule=train.growing)[0])
 
     def fine(choice, rho):
@@ -164,7 +165,9 @@ def test_the_svms_S_is_flatter_at_small_rho(runs):
     assert (least[1.1] < least[2.0]).all()
 
 
-@pytest.mark.parametrize(("eta", "steps"), [(0.003, 1071), (0.01, 480), (0.03, 231)])  # of one length
+@pytest.mark.parametrize(
+    ("eta", "steps"), [(0.003, 1071), (0.01, 480), (0.03, 231), (0.01, 4800), (0.1, 480)]
+)
 def test_the_tokens_of_a_joint_toy_depend_on_rho(eta, steps):
     """W and the head together from 0: the first sequence ends on (1, 0) for 1.75 and 2, (0, 0) for 3."""
     corners = torch.tensor([[[[1, 0], [0, 0]], [[2, -1], [1.5, 1]]]]).double()
@@ -181,5 +184,7 @@ def test_the_tokens_of_a_joint_toy_depend_on_rho(eta, steps):
         optimizer = optim.MirrorDescent(groups, lr=eta, p=rho, batch_dims=1)
         train.fit(model, pair, optimizer, steps, every=steps, schedule=train.growing, progress=False)
         ends.append(float(model.requires_grad_(False).attention(pair)[0, 0, 0]))
+    if eta > 0.03:  # longer steps turn it round
+        ends = [1 - end for end in ends]
     assert min(ends[:2]) > 0.99
     assert ends[2] < 0.01
