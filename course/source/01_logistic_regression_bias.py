@@ -6,9 +6,9 @@
 #
 # **The question: which line does gradient descent choose, and how long does it take?**
 #
-# The answer in short: it turns to the line with the widest margin, but very slowly. In our example, from zero,
-# one degree of accuracy takes $10^{18}$ steps. Normalised steps, of fixed length, need only 110
-# ($\eta = 0.5$).
+# The answer in short: it turns to the line with the widest margin, but very slowly. In our example, from
+# zero, one degree of accuracy takes $10^{18}$ steps. Normalised steps, of fixed length, need only 110 ($\eta
+# = 0.5$).
 #
 # Why here, in a course on attention? When two scores differ by $u$, softmax gives the lower one the weight
 # $1/(1 + e^u)$. In this lesson that is the weight of a point.

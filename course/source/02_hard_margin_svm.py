@@ -254,9 +254,9 @@ assert np.isclose(upper_bound(lam, A), np.sqrt(0.5))
 #
 # ★★☆ · 7 minutes
 #
-# You hold $w$, weights $\lambda$, the $a_i$, and so $\bar a = \sum_i q_i a_i$. Both $w$ and $\bar a$ separate.
-# Part 3 proves an angle between $w$ and $\hat w$. The triangle inequality proves another, by way of $\bar a$.
-# Return the better of the two, in degrees.
+# You hold $w$, weights $\lambda$, the $a_i$, and so $\bar a = \sum_i q_i a_i$. Both $w$ and $\bar a$
+# separate. Part 3 proves an angle between $w$ and $\hat w$. The triangle inequality proves another, by way of
+# $\bar a$. Return the better of the two, in degrees.
 #
 # <details><summary>Hint</summary>
 #
@@ -321,10 +321,9 @@ assert np.allclose(lam_hat[[0, 6]], [1 / 3, 5 / 3], atol=1e-4)
 
 # %% [markdown]
 # Two points carry all the weight. What if one moves? Let $\delta$ be a short move of $a_i$, and
-# $\delta_\parallel$ its part along $\hat w$. The old weights still prove the bound
-# $\lVert \hat a + \hat q_i\, \delta \rVert \approx \hat\mu + \hat q_i\, \delta_\parallel$. Where $\hat q$ is
-# unique, the new margin is the same to first order: *along $\hat w$, a move is worth its point's weight*. And a
-# longer move?
+# $\delta_\parallel$ its part along $\hat w$. The old weights still prove the bound $\lVert \hat a + \hat
+# q_i\, \delta \rVert \approx \hat\mu + \hat q_i\, \delta_\parallel$. Where $\hat q$ is unique, the new margin
+# is the same to first order: *along $\hat w$, a move is worth its point's weight*. And a longer move?
 #
 # <details><summary>Why the margin, too</summary>
 #
@@ -561,8 +560,8 @@ show(
     fig,
     alt="Logarithmic axes. Left and middle: for GD and NGD the margin of the iterate approaches the best one "
     "slowly, that of the gradient faster, to rounding within 100 steps of NGD; the upper bound is ahead of "
-    "both in the end. Right: the angle proved by part 3 alone stays far above the true one; by way of the gradient the "
-    "proof meets the truth for NGD, but not for GD.",
+    "both in the end. Right: the angle proved by part 3 alone stays far above the true one; by way of the "
+    "gradient the proof meets the truth for NGD, but not for GD.",
 )
 
 # %% [markdown]
@@ -573,11 +572,11 @@ show(
 # At the end of these two runs the gradient has the larger margin. Part 3 proves little there about the
 # *angle* of $w_t$; the way by $\bar a_t$ proves the truth for NGD.
 #
-# *Do NGD's weights always settle?* Near the end the part of a step of length $\eta$ at right angles to
-# $\hat w$ is $\eta\,\bar a_\perp/\hat\mu$. As $q_i\propto e^{-a_i\cdot w}$ there, it changes $\bar a$ by
+# *Do NGD's weights always settle?* Near the end the part of a step of length $\eta$ at right angles to $\hat
+# w$ is $\eta\,\bar a_\perp/\hat\mu$. As $q_i\propto e^{-a_i\cdot w}$ there, it changes $\bar a$ by
 # $-\mathrm{Cov}_q(a)$ times itself, with the points' covariance under $q$. So $\bar a_\perp$ is multiplied by
-# $I - \frac{\eta}{\hat\mu}\mathrm{Cov}_{\hat q}(a)$, to first order. Where $\hat q$ is unique, it dies out if,
-# with the largest eigenvalue $\lambda_{\max}$,
+# $I - \frac{\eta}{\hat\mu}\mathrm{Cov}_{\hat q}(a)$, to first order. Where $\hat q$ is unique, it dies out
+# if, with the largest eigenvalue $\lambda_{\max}$,
 #
 # $$\eta < \eta^* = \frac{2 \hat\mu}{\lambda_{\max}(\mathrm{Cov}_{\hat q}(a))} .$$
 
@@ -660,9 +659,9 @@ for step, t, count in ((0.5, 3000, 3), (0.25, 6000, 19), (0.15, 6000, 30)):
     assert np.allclose(least, between(w, w_hats), atol=1e-4), "see exercise 02.4"
 
 # %% [markdown]
-# Each of the ninety runs settles or not as $\eta^*$ says. The remedy for long steps: the weights of all steps,
-# summed as $\sum_s q_s/B_s$, make $w_t/\eta$, and with steps of 0.5 their $B$ is 0.5 percent too large in the
-# median after 3,000 of them.
+# Each of the ninety runs settles or not as $\eta^*$ says. The remedy for long steps: the weights of all
+# steps, summed as $\sum_s q_s/B_s$, make $w_t/\eta$, and with steps of 0.5 their $B$ is 0.5 percent too large
+# in the median after 3,000 of them.
 #
 # With the best weights part 3 proves three degrees or four, where 0.1 are true (question 2); the way by
 # $\bar a$ proves the truth.
