@@ -231,6 +231,89 @@ ORDERS = known(
 # 03.3
 
 
+def longest_step(a, b):
+    """The eta above which sign descent on a = (+, -), b = (-, +) can jump between two places for ever.
+
+    x = (a - b).w is the log of q_b / q_a. The first sign turns at log(a_1 / -b_1), the second at
+    log(-a_2 / b_2). A step over both is undone by the next; in the plane it changes x by eta ||a - b||_1.
+    """
+    return np.log(a[0] * b[1] / (a[1] * b[0])) / np.abs(a - b).sum()
+
+
+def safe_cases(rng):
+    """A symmetric pair, then pairs with either coordinate longer and either threshold of either sign."""
+    cases = [(np.array([2.0, -1.0]), np.array([-1.0, 2.0]))]
+    for shape in ([4, 1, 2, 3], [1, 2, 0.25, 3], [3, 0.3, 2, 1], [1.5, 0.5, 0.5, 4], [9, 1, 1, 9]):
+        a_1, a_2, b_1, b_2 = np.array(shape) * rng.uniform(0.9, 1.1, 4)
+        cases.append((np.array([a_1, -a_2]), np.array([-b_1, b_2])))
+    return cases
+
+
+def _safe(gap=None, change=None):
+    """The answer with the gap(a, b) of the thresholds, or the change(a - b) of x by a step, replaced."""
+
+    def answer(a, b):
+        with np.errstate(all="ignore"):
+            between = gap(a, b) if gap else np.log(a[0] * b[1] / (a[1] * b[0]))
+            return between / (change(a - b) if change else np.abs(a - b).sum())
+
+    return answer
+
+
+def _promised(a, b):
+    """Where the theorem's bound vanishes: 2 mu / a_max^2."""
+    first, second = np.abs(a - b)
+    w = np.array([1.0, first / second]) if first < second else np.array([second / first, 1.0])
+    return 2 * (a @ w) / max(np.abs(a).sum(), np.abs(b).sum()) ** 2
+
+
+SAFE = known(
+    _safe(change=lambda change: np.abs(change).max()),
+    "In the trap both coordinates move at each step: (a - b).w changes by eta (|a_1 - b_1| + |a_2 - b_2|).",
+    _safe(change=np.linalg.norm),
+    "A step of sign descent is eta long in every coordinate, not eta long in l_2: how far does it take "
+    "(a - b).w?",
+    _safe(change=lambda change: abs(np.abs(change)[0] - np.abs(change)[1])),
+    "You let both coordinates rise. In the trap one rises while the other falls, and the next step undoes it.",
+    _safe(change=lambda change: abs(change[0])),
+    "You let only the first coordinate move; in the trap both do.",
+    _safe(change=lambda change: abs(change[1])),
+    "You let only the second coordinate move; in the trap both do.",
+    _safe(change=lambda change: 1.0),
+    "That is how far (a - b).w may go in one step. Which eta takes it so far?",
+    _safe(change=lambda change: 2 * np.abs(change).sum()),
+    "Half of it: a single step may go the whole way from one threshold to the other.",
+    _safe(change=lambda change: np.abs(change).sum() / 2),
+    "Twice too long: the trap is a step there and a step back, each of length eta.",
+    _safe(gap=lambda a, b: a[0] * b[1] / (a[1] * b[0])),
+    "The weights are exponentials: q_b / q_a = e^((a - b).w), so take the logarithm of the quotient.",
+    _safe(gap=lambda a, b: np.log10(a[0] * b[1] / (a[1] * b[0]))),
+    "The weights are powers of e: take the natural logarithm.",
+    _safe(gap=lambda a, b: np.log(-a[0] / b[0])),
+    "That is where the first sign turns. The second must turn as well, in the same step.",
+    _safe(gap=lambda a, b: np.log(-b[1] / a[1])),
+    "That is where the second sign turns. The first must turn as well, in the same step.",
+    _safe(gap=lambda a, b: np.abs(np.log(-a[0] / b[0])) + np.abs(np.log(-b[1] / a[1]))),
+    "A threshold may be negative: the distance between the two is a difference with signs.",
+    _safe(gap=lambda a, b: np.abs(np.log(-a[0] / b[0]) - np.log(-b[1] / a[1]))),
+    "A sign is wrong in the distance of the thresholds: they are log(a_1 / -b_1) and log(-a_2 / b_2).",
+    _safe(gap=lambda a, b: np.maximum(np.log(-a[0] / b[0]), np.log(-b[1] / a[1]))),
+    "One step must pass both places where a sign turns: take the distance between them.",
+    _safe(gap=lambda a, b: -np.log(a[0] * b[1] / (a[1] * b[0]))),
+    "The sign is wrong: a step has a positive length.",
+    lambda a, b: 1 / longest_step(a, b),
+    "Upside down: the larger the points, the shorter the step that is safe.",
+    lambda a, b: np.log(a[0] * b[1] / (a[1] * b[0])) / np.abs(a + b).sum(),
+    "The log of q_b / q_a is (a - b).w, not (a + b).w.",
+    _promised,
+    "That is where the theorem's bound vanishes. A bound may be pessimistic: follow the signs of the gradient.",
+    lambda a, b: np.log(-a[0] / b[0]) / abs(a[0] - b[0]) + np.log(-b[1] / a[1]) / abs(a[1] - b[1]),
+    "The coordinates do not take turns: in one step (a - b).w changes by eta times both |a_j - b_j|.",
+)
+
+# 03.4
+
+
 def adam_step(eta, mu_hat, beta1, beta2):
     """(step, memory): length of Adam's steps late in training, epsilon = 0, the root of
     step / eta = (1 - beta1) / (1 - beta1 e^nu) sqrt((1 - beta2 e^(2 nu)) / (1 - beta2)),  nu = step mu_hat,
@@ -355,103 +438,6 @@ REAL_STEP = known(
     "large.",
 )
 
-# 03.4
-
-
-def takeover(eta_eff, memory, mu_hat, eps):
-    """(step, log10 of the largest eps): e^-(nu step) = eps with nu = eta_eff mu_hat; e^-(5 memory nu)."""
-    nu = eta_eff * mu_hat
-    return -np.log(eps) / nu, -5 * memory * nu / np.log(10)
-
-
-def takeover_cases(rng):
-    """eps above and below what five memories need; the second needs one below what floats can hold."""
-    cases = [(0.004, 35.0, 2.5, 1e-8), (2e-4, 649_000.0, 2.5, 1e-8)]
-    for _ in range(3):
-        cases.append(
-            (
-                10 ** rng.uniform(-4, -1.5),
-                10 ** rng.uniform(2, 4),
-                rng.choice([rng.uniform(0.3, 0.7), rng.uniform(1.5, 3)]),
-                10 ** rng.uniform(-15, -5),
-            )
-        )
-    return cases
-
-
-def _taken(step=None, needed=None):
-    """The right two numbers, one of them replaced by a function of (nu, memory, eps, eta)."""
-
-    def answer(eta_eff, memory, mu_hat, eps):
-        right, nu = takeover(eta_eff, memory, mu_hat, eps), eta_eff * mu_hat
-        return (
-            step(nu, memory, eps, eta_eff) if step else right[0],
-            needed(nu, memory, eps, eta_eff) if needed else right[1],
-        )
-
-    return answer
-
-
-TEN = np.log(10)
-TAKEOVER = known(
-    lambda *inputs: takeover(*inputs)[::-1],
-    "The right two numbers; return the step first.",
-    lambda eta_eff, memory, mu_hat, eps: takeover(eta_eff, memory, 1.0, eps),
-    "The margin is missing: the worst a_i.w grows by eta_eff mu_hat a step, so the gradient falls by "
-    "e^-that.",
-    _taken(step=lambda nu, memory, eps, eta: -np.log(eps) / eta),
-    "The second is right. The gradient falls by e^-(eta_eff mu_hat) a step: the margin is missing.",
-    _taken(step=lambda nu, memory, eps, eta: -np.log10(eps) / nu),
-    "The second is right. e^-(nu t) = eps asks for the natural logarithm of eps.",
-    _taken(step=lambda nu, memory, eps, eta: -np.log(eps) / (2 * nu)),
-    "The second is right. The mean square falls by e^(-2 nu) a step, but it is its root that is compared "
-    "with eps.",
-    _taken(step=lambda nu, memory, eps, eta: -2 * np.log(eps) / nu),
-    "The second is right. The root is compared with eps: it falls like e^-(nu t), as the gradient does.",
-    _taken(
-        step=lambda nu, memory, eps, eta: -np.log(eps) / (2 * nu),
-        needed=lambda nu, memory, eps, eta: -10 * memory * nu / TEN,
-    ),
-    "Both compare eps with the mean square, which falls by e^(-2 nu) a step. Adam adds eps to its root, "
-    "which falls by e^-nu.",
-    _taken(
-        step=lambda nu, memory, eps, eta: -2 * np.log(eps) / nu,
-        needed=lambda nu, memory, eps, eta: -2.5 * memory * nu / TEN,
-    ),
-    "Both compare eps^2 with the root. Compare eps itself: the root falls by e^-nu a step, as the gradient "
-    "does.",
-    _taken(needed=lambda nu, memory, eps, eta: -2.5 * memory * nu / TEN),
-    "The step is right. The second is half of it: the root, not its root, falls by e^-nu a step.",
-    _taken(step=lambda nu, memory, eps, eta: np.log(eps) / nu),
-    "The second is right. The first has the wrong sign: log(eps) is negative.",
-    _taken(step=lambda nu, memory, eps, eta: 1 / (nu * eps)),
-    "The second is right. The gradient falls exponentially in the step, not like 1 / t.",
-    _taken(step=lambda nu, memory, eps, eta: -np.log(eps) * memory),
-    "The second is right. Memory says how fast old squares fade in units of the present one; the root itself "
-    "falls as the gradient does, by e^-nu a step.",
-    _taken(step=lambda nu, memory, eps, eta: 5 * memory),
-    "The second is right. The first is about the eps that is given.",
-    _taken(step=lambda nu, memory, eps, eta: -np.log(eps) / nu + 5 * memory),
-    "The second is right. The root falls from the first step on, whatever the memory.",
-    _taken(needed=lambda nu, memory, eps, eta: -5 * memory * nu),
-    "The step is right. The second is a natural logarithm: divide by log 10.",
-    _taken(needed=lambda nu, memory, eps, eta: 5 * memory * nu / TEN),
-    "The step is right. In five memories the root falls: the logarithm is negative.",
-    _taken(needed=lambda nu, memory, eps, eta: -memory * nu / TEN),
-    "The step is right. That leaves one memory; five are asked for.",
-    _taken(needed=lambda nu, memory, eps, eta: -10 * memory * nu / TEN),
-    "The step is right. The squares fall by e^(-2 nu) a step, their root by e^-nu.",
-    _taken(needed=lambda nu, memory, eps, eta: np.exp(-5 * memory * nu)),
-    "The step is right. Return the logarithm of that number: the number itself may be too small to hold.",
-    _taken(needed=lambda nu, memory, eps, eta: -5 * memory * eta / TEN),
-    "The step is right. In the second the margin is missing: nu = eta_eff mu_hat.",
-    _taken(needed=lambda nu, memory, eps, eta: np.log10(eps) * 5 * memory),
-    "The step is right. The second does not depend on the eps that is given.",
-    _taken(needed=lambda nu, memory, eps, eta: -5 / TEN),
-    "The step is right. In a memory an old square falls to 1/e in units of the present one. The root itself "
-    "falls by e^-nu a step, for 5 memory steps.",
-)
-
 # 03.5
 
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
@@ -545,8 +531,8 @@ MUON = known(
 EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("03.1", "The steepest step", 2, 5, 2, steepest_step, step_cases, misconceptions=STEEPEST),
     Exercise("03.2", "Best for which norms?", 3, 8, 3, best_orders, order_cases, misconceptions=ORDERS),
-    Exercise("03.3", "Adam's real step", 3, 15, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
-    Exercise("03.4", "When epsilon takes over", 3, 8, 2, takeover, takeover_cases, misconceptions=TAKEOVER),
+    Exercise("03.3", "The longest safe step", 3, 10, 3, longest_step, safe_cases, misconceptions=SAFE),
+    Exercise("03.4", "Adam's real step", 3, 15, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
     Exercise(
         "03.5", "The margin that Muon gives away", 3, 8, 3, muon_margin, muon_cases, misconceptions=MUON
     ),

@@ -15,13 +15,12 @@
 # **After this lesson you can**
 #
 # - derive the steepest step in any norm, and name the optimiser that takes it;
-# - prove that its margin tends to the largest margin in that norm, and say what constant steps may lose;
+# - prove that its margin tends to the largest margin in that norm, and derive where constant steps fail;
 # - tell for which norms a given direction is best;
-# - derive how long Adam's steps really are, tell a slow run from a stuck one by it, and predict when its
-#   $\varepsilon$ takes over.
+# - derive how long Adam's steps really are, and predict when its $\varepsilon$ takes over.
 #
 # **You need** lessons 01 and 02, linear algebra with the singular value decomposition, and NumPy. About
-# 75 minutes with four exercises; the optional section 3.7, on Muon, holds a fifth.
+# 80 minutes with four exercises; the optional section 3.7, on Muon, holds a fifth.
 
 # %%
 import matplotlib.pyplot as plt
@@ -237,7 +236,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Along one coordinate at a time: **coordinate descent**. Along $-g$: **normalised gradient descent** (NGD)
 # from lesson 01. By the same length in every coordinate: **sign descent**. We run all three, with the
-# exponential loss
+# exponential loss of the $n$ points
 #
 # $$L(w) = \frac1n \sum_{i=1}^n e^{-a_i \cdot w} , \qquad
 # -\frac{\nabla L(w)}{L(w)} = \sum_i q_i\, a_i , \qquad
@@ -280,7 +279,8 @@ for rho, path in constant.items():
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.3 The proof
 #
-# Lesson 02 bounded all Euclidean margins with weights. The same two inequalities work in any norm. For
+# Lesson 02 bounded all Euclidean margins with weights. The same two inequalities work in any norm; we leave
+# its index out, in $\mu$ and $\hat\mu$ too. For
 # weights $\lambda_i \ge 0$, not all zero, and every $w$ with $\lVert w \rVert = 1$,
 #
 # $$\mu(w) = \min_i a_i \cdot w \le \frac{\sum_i \lambda_i\, a_i \cdot w}{\sum_i \lambda_i}
@@ -313,9 +313,7 @@ for rho, path in constant.items():
 # if Hölder's is an equality. For $1 < \rho < \infty$ it is if $\sum_i \lambda_i a_i$ has entries
 # proportional to $\mathrm{sign}(w_j)\, |w_j|^{\rho-1}$: exercise 03.1, read backwards. So $w$ is best in
 # $\ell_\rho$ if *that vector is a sum of its worst points, with weights that are not negative*. And only
-# then: these are the KKT conditions of lesson 02 in another norm. (At $\rho = 1$ they hold as they stand if
-# no entry of $w$ is zero. At $\rho = \infty$ the sum must vanish off the largest $|w_j|$, and have no sign
-# against $w_j$ on them.)
+# then: these are the KKT conditions of lesson 02 in another norm.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.2: Best for which norms?
@@ -323,9 +321,9 @@ for rho, path in constant.items():
 # ★★★ · 8 minutes
 #
 # In the plane, $w$ with $w_1 > w_2 > 0$ has two worst points, $a$ and $b$, with $a_1, b_1 > 0$. Neither is a
-# multiple of the other, and $w$ is best for some $\rho$. Return the lowest and the highest $\rho \ge 1$ for
-# which it is; the highest may be `np.inf`.
-#
+# multiple of the other. The $\rho$ between 1 and $\infty$ for which $w$ is best form an interval. Return its
+# two ends, the lower one first; they may be 1 and `np.inf`.
+
 # <details><summary>Hint 1</summary>
 #
 # When is a vector of the plane a sum of two others with weights that are not negative? Draw it.
@@ -383,8 +381,8 @@ assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
 # > Source: Gunasekar et al. (2018) for the limit; the argument below is that of Telgarsky (2013) for $\ell_1$
 # > and of Fan et al. (2025) for matrices and several classes.
 #
-# The theorem is about the margin. The direction follows only where the best one is unique; the flat sides of
-# diamonds and squares can leave a choice.
+# The direction follows only where the best one is unique; the flat sides of diamonds and squares can leave a
+# choice.
 
 # %% [markdown]
 # **Proof.** One step $\eta_\tau \delta_\tau$ with weights $q$ multiplies the loss by
@@ -406,28 +404,84 @@ assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
 
 # %% [markdown]
 # With steps of one length $\eta$ the theorem's loss of margin is $\frac12 \eta\, a_{\max}^2 + \log n / (\eta
-# t)$: after many short steps it is small. Steps of 1 are too long for it to promise anything. **Predict
-# first**: on twenty random points in six dimensions, what do they lose, and what do steps $1 / \sqrt t$ lose?
+# t)$. Steps of 1 are too long for it to promise anything. **Predict first**: on twenty random points in six
+# dimensions, what do they lose, and what do steps $1 / \sqrt t$ lose?
+
 
 # %%
+def random_points(seed, n, d):
+    """Separable signed points: (n, d)."""
+    rng = np.random.default_rng(seed)
+    points, truth = rng.normal(size=(n, d)), rng.normal(size=d)
+    return points * np.sign(points @ truth)[:, None]
+
+
 print("percent of margin lost after 1,000, 10,000 steps:   length 1       length 1 / sqrt(t)")
 for rho in (1.0, 2.0, np.inf):
     for seed in range(3):
-        rng = np.random.default_rng(seed)
-        cloud, truth = rng.normal(size=(20, 6)), rng.normal(size=6)
-        cloud *= np.sign(cloud @ truth)[:, None]  # signed points, separable
-        mu, lost = largest_margin(cloud, rho)[1], []
+        cloud, lost, sizes = random_points(seed, 20, 6), [], []
+        mu = largest_margin(cloud, rho)[1]
         for etas in (np.ones(10_000), 1 / np.sqrt(np.arange(1, 10_001))):
             for w in descend(cloud, steepest(rho), etas)[[999, 9_999]]:
                 lost.append(100 - 100 * certify(w, np.ones(20), cloud, rho)[0] / mu)
+                sizes.append(np.linalg.norm(w, rho))
         print(f"rho = {rho:3}, seed {seed}" + "{:39.1f}{:7.1f}{:15.1f}{:7.1f}".format(*lost))
         assert lost[3] < min(3, lost[2] / 2), again("03.1")
-        assert lost[1] < 1 if rho == 2 else lost[1] > max(0.4, 0.99 * lost[0]), again("03.1")
+        assert lost[1] < 1 if rho == 2 else lost[1] > 0.4 and sizes[1] < sizes[0] + 3, again("03.1")
 
 # %% [markdown]
-# With $\ell_1$ and $\ell_\infty$, steps of 1 stop gaining. Where they lose more than 100 percent, they never
-# separate the points. The shrinking steps lose less and less, as the theorem says. NGD does not mind steps
-# of 1 here.
+# With $\ell_1$ and $\ell_\infty$, runs with steps of 1 stop: after step 1,000 their $w$ no longer grows. Where
+# they lose more than 100 percent, they never separate the points. The shrinking steps lose less and less, as
+# the theorem says. NGD does not mind steps of 1 here.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercise 03.3: The longest safe step
+#
+# ★★★ · 10 minutes
+#
+# How can descent stop? Take two signed points of the plane, $a$ with $a_1 > 0 > a_2$ and $b$ with
+# $b_1 < 0 < b_2$, where $a_1 b_2 > a_2 b_1$: they can be separated. With long steps, sign descent can jump
+# between two places for ever. Return the longest constant step with which it cannot.
+#
+# <details><summary>Hint 1</summary>
+#
+# All hangs on $x = (a - b) \cdot w$, since $q_b / q_a = e^x$. At which $x$ does each of the two coordinates of
+# the gradient change its sign?
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# A step undoes the last one if *both* signs have changed in between. How far does such a step carry $x$?
+# </details>
+
+
+# %%
+@exercise("03.3")
+def longest_step(a, b):
+    """The longest constant step with which sign descent is never trapped: a number, for a, b of shape (2,)."""
+    ### BEGIN SOLUTION
+    between = np.log(a[0] * b[1] / (a[1] * b[0]))  # of the two places where a sign changes
+    return between / np.abs(a - b).sum()  # a step that changes both signs carries x so far
+    ### END SOLUTION
+
+
+# %%
+check("03.3", longest_step)
+
+# %%
+print("growth of the longest |w_j| a step, in units of eta, after step 5,000")
+for seed in range(4):
+    pair = np.random.default_rng(seed).uniform(0.5, 1, (2, 2)) * [[3, -1], [-1, 3]]
+    safe, growth = longest_step(*pair), []
+    for eta in (0.98 * safe, 1.02 * safe):
+        path = descend(pair, steepest(np.inf), np.full(10_000, eta))
+        growth.append((np.abs(path[-1]).max() - np.abs(path[4_999]).max()) / (5_000 * eta))
+        kept = (pair @ path[-1]).min() / np.abs(path[-1]).max() / largest_margin(pair, np.inf)[1]
+        assert eta > safe or kept > 0.99, again("03.3")
+    print(f"longest safe step {safe:.3f}:  {growth[0]:.2f} with 2 percent less, {growth[1]:.2f} with 2 more")
+    assert np.allclose(growth, [1, 0], atol=0.01), again("03.3")
+
+# %% [markdown]
+# Below that step sign descent reaches the largest margin of the pair to one percent; above it, it is trapped.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
@@ -463,11 +517,10 @@ for rho, path in mirror.items():
     assert np.isclose(size, 10_000 ** (1 / (rho - 1)), rtol=0.01)
 
 # %% [markdown]
-# For $\rho = 3$ the length grows only as $\sqrt t$, and that run still has half a degree to go.
+# For $\rho = 3$ that run still has half a degree to go: its length grows only as $\sqrt t$.
 #
 # Turn the norm yourself. The cross marks where the ball of $\ell_\rho$ touches the region; the dots are
 # iterates of mirror descent, later ones larger. At which $\rho$ does the cross leave direction $(2, 1)$?
-# Compare with exercise 03.2.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -534,10 +587,9 @@ def adam(A, steps, eta, beta2=0.95, eps=0.0, beta1=0.9):
     return path
 
 
-ETA = np.array([0.005, 0.05, 0.1, 0.005, 0.05, 0.05, 0.005])
-BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.95, 0.99])
-EPS = np.array([0, 0, 0, 1e-8, 1e-8, 1e-50, 1e-8])
-by_adam = adam(A, 20_000, ETA, BETA2, EPS)
+ETA = np.array([0.005, 0.05, 0.1, 0.005, 0.05, 0.005])
+BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.99])
+by_adam = adam(A, 20_000, ETA, BETA2, eps=np.array([0, 0, 0, 1e-8, 1e-8, 1e-8]))
 angles = degrees(by_adam)
 print(f"l_2 has {degrees(best[2.0][0]):.1f} degrees, l_inf {degrees(best[np.inf][0]):.1f}")
 print("Adam without epsilon, beta2 = 0.95:  after 1,000 and 8,000 steps")
@@ -554,20 +606,19 @@ assert 38 < angles[7999, 2] < 39
 # *larger* than the present one. The root of the mean square feels it most.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 03.3: Adam's real step
+# ### Exercise 03.4: Adam's real step
 #
 # ★★★ · 15 minutes
 #
 # Suppose that late in the run, with $\varepsilon = 0$ and $\beta^t$ negligible, every coordinate of full
 # size (those with $|\hat w_j| = \lVert \hat w \rVert_\infty$) moves by the same $\eta_{\mathrm{eff}}$ at
 # each step. Then the worst $a_i \cdot w$ grows by $\nu = \eta_{\mathrm{eff}}\, \hat\mu_\infty$ a step, and
-# $g_t$ is $e^{-\nu}$ times $g_{t-1}$. For $\beta_1 \le \beta_2$, return two numbers, each correct to six
-# digits:
+# $g_t$ is $e^{-\nu}$ times $g_{t-1}$. For $\beta_1 \le \beta_2$, return, each correct to six digits,
 #
 # - $\eta_{\mathrm{eff}}$;
-# - the *real memory*: in how many steps what an old square adds to $\overline{g^2}$ falls to $1/e$, measured
-#   in units of the present $g_t^2$. It need not be a whole number.
-#
+# - the *real memory*: the steps, not always a whole number, in which what an old square adds to
+#   $\overline{g^2}$ falls to $1/e$, in units of the present $g_t^2$.
+
 # <details><summary>Hint 1</summary>
 #
 # Both means are geometric series: the gradient of $k$ steps ago is $e^{k\nu} g_t$. What is its weight? The
@@ -585,7 +636,7 @@ assert 38 < angles[7999, 2] < 39
 
 
 # %%
-@exercise("03.3")
+@exercise("03.4")
 def adam_step(eta, mu_hat, beta1, beta2):
     """(eta_eff, real memory), late in training; mu_hat is the largest margin in l_inf."""
     ### BEGIN SOLUTION
@@ -601,7 +652,7 @@ def adam_step(eta, mu_hat, beta1, beta2):
 
 
 # %%
-check("03.3", adam_step)
+check("03.4", adam_step)
 
 # %%
 mu_inf = best[np.inf][1]
@@ -612,8 +663,8 @@ for run in range(3):
     print(f"{ETA[run]:<5} {length[run]:16.5f} {real[run]:11.5f} {memories[run]:13,.0f}  ", end="")
     at = [round(k * memories[run]) - 1 for k in (1, 3, 5)] if run else []
     print(*(f"{angle:6.1f}" for angle in angles[[*at, -1], run]))
-assert (np.abs(length / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.3")
-assert (real < 0.86 * ETA[:3]).all(), again("03.3")  # the rival: full steps
+assert (np.abs(length / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.4")
+assert (real < 0.86 * ETA[:3]).all(), again("03.4")  # the rival: full steps
 assert (np.abs(angles[-1, :3] - degrees(best[np.inf][0])) < [0.3, 0.1, 0.6]).all()
 assert real[2] < 1.03 * real[1]
 assert memories[2] > 3.8 * memories[1]
@@ -623,16 +674,28 @@ shorter = descend(A, lambda w, g, eta: w - eta * np.sign(g), np.full(20_000, rea
 late = [degrees(path[[9_999, 19_999]]) - degrees(best[np.inf][0]) for path in (by_adam[:, 0], shorter)]
 print("eta = 0.005: degrees from l_inf after 10,000 and 20,000 steps", late[0].round(2))
 print("sign descent with steps of this eta_eff                      ", late[1].round(2))
-assert np.allclose(*late, rtol=0.03), again("03.3")
+assert np.allclose(*late, rtol=0.03), again("03.4")
 assert abs(late[0][1] / late[0][0] - 0.5) < 0.05
 
+# %%
+ratios = []
+for seed in range(6):
+    cloud = random_points(seed, 30, 12)
+    w_hat, mu = largest_margin(cloud, np.inf)
+    end, half = adam(cloud, 10_000, 0.02)[[-1, 4_999], 0]
+    full = np.abs(w_hat) > 0.9999 * np.abs(w_hat).max()
+    step = ((end - half) * np.sign(w_hat))[full] / 5_000
+    ratios.extend(step / adam_step(0.02, mu, 0.9, 0.95)[0])
+print(f"{len(ratios)} coordinates of full size: {min(ratios):.2f} to {max(ratios):.2f} of the predicted step")
+assert len(ratios) == 16
+assert np.allclose(ratios, 1, atol=0.01), again("03.4")
+
 # %% [markdown]
-# The steps are predicted to half a percent, those of the third run to two.
-# Equal steps in all coordinates of full size are *sign descent with a shorter step*. (On our points only
-# $w_1$ has full size. That several keep pace, and that $w_2$ balances as in sign descent, is assumed.)
+# The steps are predicted to half a percent, those of the third run to two. On six sets of points in twelve
+# dimensions every coordinate of full size keeps pace. So Adam is, late, *sign descent with a shorter step*.
 #
 # **Two clocks.** One is the memory. From $\eta = 0.05$ to $0.1$ the step hardly grows. What grows is the
-# memory, nearly four times. So the last run was *slow*: what looked like a limit was its third memory.
+# memory, nearly four times: the last run was *slow*, not stuck.
 #
 # The other clock runs like $1 / (\eta_{\mathrm{eff}}\, t)$. Late, the first run is as far from $\ell_\infty$
 # as sign descent with steps of its $\eta_{\mathrm{eff}}$, and that only halves when $t$ doubles.
@@ -642,80 +705,36 @@ assert abs(late[0][1] / late[0][0] - 0.5) < 0.05
 #
 # Adam divides by $\sqrt{\overline{g^2}} + \varepsilon$. Once the root is far below $\varepsilon$ the
 # denominator is nearly constant. What remains is gradient descent with momentum, with the limit of $\ell_2$
-# (Wang et al. 2022). When is that, and does Adam see $\ell_\infty$ before?
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 03.4: When epsilon takes over
-#
-# ★★☆ · 8 minutes
-#
-# Epsilon *takes over* when the roots $\sqrt{\overline{g^2}}$ of both coordinates have fallen below it for
-# good. Predict, from the two numbers of exercise 03.3 and $\hat\mu_\infty$:
-#
-# - the step at which it does;
-# - $\log_{10}$ of the largest $\varepsilon$ that lets five real memories pass first.
-#
-# Until then let each step be that of $\varepsilon = 0$, and count the gradient at the start as 1. Leave out
-# what multiplies the roots by a constant, in both numbers.
-#
-# <details><summary>Hint</summary>
-#
-# By which factor does the gradient shrink in a step, and what is the root of the mean square, compared with
-# the gradient? The second number may be one that no computer holds: compute its logarithm.
-# </details>
+# (Wang et al. 2022). When is that? The root falls by $e^{-\nu}$ a step, from about 1. So $\varepsilon$ should
+# take over at step $\log(1 / \varepsilon) / \nu$. The last row has torch's own settings.
 
 
 # %%
-@exercise("03.4")
-def takeover(eta_eff, memory, mu_hat, eps):
-    """(step at which eps takes over, log10 of the largest eps that leaves five memories): two numbers."""
-    ### BEGIN SOLUTION
-    nu = eta_eff * mu_hat
-    return -np.log(eps) / nu, -5 * memory * nu / np.log(10)
-    ### END SOLUTION
-
-
-# %%
-check("03.4", takeover)
-
-
-# %%
-def taken_over(run):
-    """The step from which on both roots of the mean square are below epsilon."""
-    w = np.vstack([np.zeros(2), by_adam[:-1, run]])
+def taken_over(path, beta2, eps):
+    """The step from which on the root of the mean square is below eps in both coordinates."""
+    w = np.vstack([np.zeros(2), path[:-1]])
     squares = (np.exp(-w @ A.T) @ A / len(A)) ** 2
-    mean = lfilter([1 - BETA2[run]], [1, -BETA2[run]], squares, axis=0)  # the running mean
-    above = mean.max(axis=1) > EPS[run] ** 2 * (1 - BETA2[run] ** np.arange(1, len(w) + 1))
+    mean = lfilter([1 - beta2], [1, -beta2], squares, axis=0)  # the running mean
+    above = mean.max(axis=1) > eps**2 * (1 - beta2 ** np.arange(1, len(w) + 1))
     return np.flatnonzero(above)[-1] + 2  # step 1 stands at place 0
 
 
-print("eta     beta2    epsilon   takes over: predicted   measured   degrees then, at 20,000")
-then, forecast_at = [], {}
-for run in range(3, 7):
-    eta_eff, memory = adam_step(ETA[run], mu_inf, 0.9, BETA2[run])
-    step, _ = takeover(eta_eff, memory, mu_inf, EPS[run])
-    seen = taken_over(run)
-    print(f"{ETA[run]:<7} {BETA2[run]:<8} {EPS[run]:<9} {step:21,.0f} {seen:10,}", end=" ")
-    print(f"{angles[seen - 1, run]:14.1f} {angles[-1, run]:10.1f}")
-    then, forecast_at[run] = [*then, angles[seen - 1, run]], round(step)
-    assert abs(seen / step - 1) < 0.05, again("03.4")
-    assert abs(seen * ETA[run] * mu_inf / -np.log(EPS[run]) - 1) > 0.2  # the rival: full steps
-assert np.allclose(then[1:3], [33.3, 40.9], atol=0.2)
-for eta, beta2, needed in ((0.05, 0.95, -47), (0.001, 0.999, -29)):
-    _, log_eps = takeover(*adam_step(eta, mu_inf, 0.9, beta2), mu_inf, 1e-8)
-    print(f"eta = {eta}, beta2 = {beta2}: five memories need an epsilon of at most 10^{log_eps:.0f}")
-    assert round(log_eps) == needed, again("03.4")
+print("eta     beta2    takes over: predicted   measured   degrees then, at the end")
+runs = [(ETA[run], BETA2[run], by_adam[:, run]) for run in (3, 4, 5)]
+for eta, beta2, path in [*runs, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-8)[:, 0])]:
+    eta_eff, memory = adam_step(eta, mu_inf, 0.9, beta2)
+    predicted, seen = np.log(1e8) / (eta_eff * mu_inf), taken_over(path, beta2, 1e-8)
+    print(f"{eta:<7} {beta2:<8} {predicted:21,.0f} {seen:10,} ", end="")
+    print(f"{degrees(path[seen - 1]):13.1f} {degrees(path[-1]):11.1f}")
+    assert abs(seen / predicted - 1) < 0.05, again("03.4")
+    assert abs(seen * eta * mu_inf / np.log(1e8) - 1) > 0.2  # the rival: full steps
+assert 1.3 < seen / memory < 1.5
+assert 34 < degrees(path[seen - 1]) < 35
 
 # %% [markdown]
-# The step $\log(1/\varepsilon) / \nu$ is right within five percent in all four runs. With
-# $\eta = 0.05$ and $\varepsilon = 10^{-8}$ the run is taken over at 33 degrees, and turns back towards
-# $\ell_2$ (Figure 3, dashed). With $\varepsilon = 10^{-50}$, below what five memories need, it comes within
-# two degrees of $\ell_\infty$ first. By the same count torch's own $\eta = 0.001$ and $\beta_2 = 0.999$
-# would need an $\varepsilon$ of $10^{-29}$ on these points.
-
-# %% [markdown]
-# In 20,000 steps none of these runs comes near $\ell_2$: taken over, a step is $\eta/\varepsilon$ times the
-# gradient, and fades with it.
+# The prediction is right within five percent in all four runs. Torch's defaults are taken over after 1.4 real
+# memories, eight degrees short of $\ell_\infty$. All four then turn towards $\ell_2$ (Figure 3, dashed), but do
+# not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -734,8 +753,8 @@ for run, label, line, color in drawn:
         for k, t in zip((1, 3, 5), clock, strict=True):
             beside = (-12, 5) if (run, k) == (1, 1) else (4, -15)
             ax.annotate(f"{k}", (t, angles[t - 1, run]), beside, textcoords="offset points", fontsize=10)
-    if run in forecast_at:
-        t = forecast_at[run]
+    if run == 4:
+        t = round(np.log(1e8) / (real[1] * mu_inf))
         ax.plot(t, angles[t - 1, run], "x", color=COLORS["black"], markersize=8, markeredgewidth=2, zorder=4)
 for rho in (np.inf, 2.0):
     ax.axhline(degrees(best[rho][0]), color=COLORS["grey"], linewidth=1.3)
@@ -785,7 +804,7 @@ show(
 
 # %% [markdown]
 # **Figure 4.** One data set, six optimisers. Dashed: the direction of largest margin in each norm. Markers:
-# where each optimiser ended, scaled to the boundary, all within half a degree of the direction of their norm.
+# where each optimiser ended, scaled to the boundary.
 # Adam is the run with $\eta = 0.005$ and $\varepsilon = 0$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -819,33 +838,51 @@ assert same(spectral_step(G), [[-0.6, -0.8, 0], [0, 0, -1]])
 
 # %% [markdown]
 # The theorem of 3.3 holds for any norm. So with slowly shrinking steps **spectral descent** maximises the
-# margin in the spectral norm. We run it on twelve random signed points $A_i$ of matrix shape, with $\langle
-# A_i, W \rangle$ in place of $a_i \cdot w$. Its weights are the certificate, each times the length of its
-# step.
+# margin in the spectral norm. We run it on six problems, each of twelve random signed points $a_i$ of matrix
+# shape, with $\langle a_i, W \rangle$ in place of $a_i \cdot w$. The weights of its points, each times the
+# length of the step, are the certificate.
 
 # %%
 rng = np.random.default_rng(1)
-points, truth = rng.normal(size=(12, 5, 8)), rng.normal(size=(5, 8))
-points *= np.sign((points * truth).sum(axis=(1, 2)))[:, None, None]  # separable
-shares = {}
-for name, step in (("spectral", spectral_step), ("Frobenius", lambda G: -G / np.linalg.norm(G))):
-    W, total = np.zeros((5, 8)), 0.0
-    for eta in 0.3 / np.sqrt(np.arange(1, 2001)):
-        q = weights(np.tensordot(points, W))
-        W, total = W + eta * step(-np.tensordot(q, points, 1)), total + eta * q
-    if name == "spectral":
-        bound = np.linalg.norm(np.tensordot(total, points, 1), "nuc") / total.sum()  # B(lambda)
-    shares[name] = np.tensordot(points, W).min() / np.linalg.norm(W, 2) / bound
-    print(f"{name:9} steps: spectral margin over its bound {shares[name]:.2f}")
-assert shares["spectral"] > 0.98
-assert shares["Frobenius"] < 0.8
+points, truth = rng.normal(size=(6, 12, 5, 8)), rng.normal(size=(6, 1, 5, 8))
+points *= np.sign((points * truth).sum(axis=(2, 3), keepdims=True))  # separable
+
+
+def combine(q):
+    """Each problem's sum of its points with weights q (6, 12): (6, 5, 8)."""
+    return np.einsum("sn,snjl->sjl", q, points)
+
+
+def train_matrices(step, etas):
+    """W and the gradient's direction at the end, (6, 5, 8) each, and the summed weights (6, 12)."""
+    W, total = np.zeros((6, 5, 8)), 0.0
+    for eta in etas:
+        q = weights(np.einsum("snjl,sjl->sn", points, W))
+        W, total = W + eta * step(-combine(q)), total + eta * q
+    return W, -combine(q), total
+
+
+def margin(W):
+    """The margin of each W in the spectral norm."""
+    return np.einsum("snjl,sjl->sn", points, W).min(axis=1) / np.linalg.norm(W, 2, axis=(1, 2))
+
+
+etas = 0.3 / np.sqrt(np.arange(1, 2001))
+by_polar, _, total = train_matrices(spectral_step, etas)
+bound = np.linalg.norm(combine(total), "nuc", axis=(1, 2)) / total.sum(axis=1)  # B(lambda)
+by_length, _, _ = train_matrices(lambda G: -G / np.linalg.norm(G, axis=(1, 2), keepdims=True), etas)
+for name, W in (("spectral", by_polar), ("Frobenius", by_length)):
+    share = margin(W) / bound
+    print(f"{name:9} steps: spectral margin over its bound {share.min():.2f} to {share.max():.2f}")
+assert (margin(by_polar) / bound).min() > 0.98
+assert (margin(by_length) / bound).max() < 0.85
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.7 Muon *(optional)*
 #
 # The opposite of the spectral step, $P = \sum_k \xi_k \zeta_k^\top$ over $\sigma_k > 0$, is the **polar
-# factor** of $G$. A singular value decomposition at every step is
-# expensive. **Muon** (Jordan et al. 2024) does without. $G G^\top G$ has $\sigma_k^3$ in place of $\sigma_k$:
+# factor** of $G$. **Muon** (Jordan et al. 2024) does without a singular
+# value decomposition. $G G^\top G$ has $\sigma_k^3$ in place of $\sigma_k$:
 # matrix products act on the singular values alone. Muon starts from $Z = G / \lVert G \rVert_F$, with the
 # Frobenius norm $\lVert G \rVert_F = (\sum_{jl} G_{jl}^2)^{1/2}$, so that all singular values are at most 1.
 # Then it iterates five times
@@ -879,7 +916,7 @@ assert (round(band.min(), 2), round(band.max(), 2)) == (0.68, 1.2)
 fig, ax = plt.subplots(figsize=(5.2, 2.4))
 ax.semilogx(sigma, becomes(sigma), color=COLORS["black"])
 ax.axhline(1, color=COLORS["grey"], linewidth=1)
-ax.set(xlabel=r"singular value of $G / ||G||_F$", ylabel="afterwards", ylim=(0, 1.3))
+ax.set(xlabel=r"singular value of $G / ||G||_F$", ylabel="becomes", ylim=(0, 1.3))
 show(
     fig,
     alt="Singular values before and after five iterations of Muon's polynomial. Everything above 0.002 has "
@@ -888,107 +925,31 @@ show(
 
 # %% [markdown]
 # **Figure 5.** What Muon makes of a singular value.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### Ten classes
 #
-# The problem of Fan, Schmidt & Thrampoulidis (2025): $C = 10$ classes in $d = 25$ dimensions, each with a
-# centre drawn from $N(0, I)$ and 50 points around it, with noise of size 0.1. The scores are $W x$ with $W$
-# of shape $(C, d)$, and point $i$ of class $y_i$ is right when its own score is the largest. The margin is
-# what you expect:
-#
-# $$\mu(W) = \frac{1}{\lVert W \rVert} \min_i \min_{c \ne y_i}
-# \langle (e_{y_i} - e_c)\, x_i^\top, W \rangle ,$$
-#
-# with the unit vectors $e_c$. Each pair of a point and a wrong class is a signed point, of matrix shape. Our
-# norm is the spectral one.
-
-# %%
-C, d, per_class, trials = 10, 25, 50, 6
-labels, rows = np.repeat(np.arange(C), per_class), np.arange(C * per_class)
-
-
-def ten_classes(seed):
-    """The points (500, d) of a problem."""
-    rng = np.random.default_rng(seed)
-    centres = rng.normal(size=(C, d))
-    return centres[labels] + 0.1 * rng.normal(size=(C * per_class, d))
-
-
-inputs = np.array([ten_classes(seed) for seed in range(trials)])  # (trials, 500, d)
-
-
-def ahead(W):
-    """Scores of the rivals minus that of the own class (there -inf): (trials, C, 500)."""
-    scores = W @ inputs.mT
-    scores -= scores[:, labels, rows][:, None]
-    scores[:, labels, rows] = -np.inf
-    return scores
-
-
-# %% [markdown]
-# The loss is the mean of the cross-entropies $\log \sum_c e^{(W x_i)_c} - (W x_i)_{y_i}$. Its gradient is a
-# sum over the pairs with weights, as before. We divide it by its total weight, so that it keeps its
-# direction but never fades. Muon's step is taken not from $G_t$ but from a running mean, $\bar G_t = 0.95\,
-# \bar G_{t-1} + 0.05\, G_t$, mixed with the gradient once more: from $-M_t = 0.05\, G_t + 0.95\, \bar G_t$
-# (*Nesterov's momentum*). Late, $M_t$ too is a sum of pairs with weights that add up to one. So,
-# though the theorem covers neither this loss nor momentum, it certifies: no spectral margin is above
-# $B = \lVert M_t \rVert_*$.
+# What do the waves cost? We give Muon's steps to the problems of 3.6. (Muon takes them from a running mean of
+# the gradients; we leave that out.)
 
 
 # %%
-def log_loss_gradient(W):
-    """Direction of the gradient: weights of the pairs that add up to one, (trials, C, d)."""
-    q = ahead(W)
-    most = q.max(axis=(1, 2), keepdims=True)
-    q = np.exp(q - most)
-    q /= np.exp(-most.clip(-700)) + q.sum(axis=1, keepdims=True)  # 1 - softmax is never formed
-    own = q.sum(axis=1)
-    q[:, labels, rows] = -own
-    return q @ inputs / own.sum(axis=1)[:, None, None]
+def muon(steps):
+    """W and the direction of its gradient after equal steps by Muon's polynomial."""
+    return train_matrices(lambda G: -orthogonalise(G), np.full(steps, 0.05))[:2]
 
 
-def train_matrices(step, steps, momentum=0.95, eta=0.2):
-    """W and M, (trials, C, d) each, after each of the given, increasing, numbers of steps."""
-    W, mean, kept = np.zeros((trials, C, d)), 0.0, []
-    for t in range(1, steps[-1] + 1):
-        G = log_loss_gradient(W)
-        mean = momentum * mean + (1 - momentum) * G
-        M = -(1 - momentum) * G - momentum * mean
-        W = W + eta * step(-M)
-        if t in steps:
-            kept.append((W, M))
-    return kept
-
-
-def margin(W):
-    """The margin of each W in the spectral norm."""
-    return -ahead(W).max(axis=(1, 2)) / np.linalg.norm(W, 2, axis=(1, 2))
-
-
-((by_polar, proof),) = train_matrices(spectral_step, [400])
-(_, early), (by_muon, _) = train_matrices(lambda G: -orthogonalise(G), [500, 1500])
-bound = np.linalg.norm(proof, "nuc", axis=(1, 2))
-print("spectral margin over its bound, six problems")
-for name, W in (("spectral descent", by_polar), ("Muon", by_muon)):
-    share = margin(W) / bound
-    print(f"{name:20} {share.min():.2f} to {share.max():.2f}")
-assert (margin(by_polar) / bound).min() > 0.99
-assert 0.85 < (margin(by_muon) / bound).min() < 0.87 < 0.94 < (margin(by_muon) / bound).max() < 0.96
-
-# %% [markdown]
-# With the exact polar factor, and the same momentum, the largest spectral margin is reached to one percent.
-# So the momentum is not at fault: the polynomial is.
+(_, early), (by_muon, _) = muon(500), muon(1500)
+share = margin(by_muon) / bound
+print(f"Muon's steps: spectral margin over its bound {share.min():.2f} to {share.max():.2f}")
+assert share.max() < 0.97
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.5: The margin that Muon gives away
 #
 # ★★★ · 8 minutes
 #
-# Suppose that $M_t$ keeps its direction from now on, and that only worst pairs of $W$ have weight in it.
-# Predict from the singular values $\sigma_k$ of $M_t$ (weights adding up to one): the margin in the spectral
-# norm that $W$ will have after many more steps, and the bound $B$ on every such margin.
-#
+# Suppose that $M = \sum_i q_i a_i$, against the gradient, keeps its direction from now on, and that only worst
+# points of $W$ have weight in it. Predict from the singular values $\sigma_k$ of $M$: the margin in the
+# spectral norm that $W$ will have after many more steps, and the bound $B(q)$ on every such margin.
+
 # <details><summary>Hint 1</summary>
 #
 # After many equal steps, what are the singular vectors of $W$, and what are its singular values, up to a
@@ -996,7 +957,7 @@ assert 0.85 < (margin(by_muon) / bound).min() < 0.87 < 0.94 < (margin(by_muon) /
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# What is $\langle M, W \rangle$, in terms of the $\sigma_k$, and in terms of the worst pairs? Mind that Muon
+# What is $\langle M, W \rangle$, in terms of the $\sigma_k$, and in terms of the worst points? Mind that Muon
 # divides by $\lVert M \rVert_F$ first, and that its polynomial does not keep the order.
 # </details>
 
@@ -1025,32 +986,17 @@ forecast, own_bound = np.array([muon_margin(sigma) for sigma in sources]).T
 measured = margin(by_muon)
 for name, row in (
     ("forecast from step 500", forecast),
-    ("Muon's margin, step 1,500", measured),
-    ("bound from Muon's own M", own_bound),
-    ("bound from spectral descent", bound),
+    ("margin at step 1,500", measured),
+    ("bound from the same M", own_bound),
 ):
-    print(f"{name:28}", *(f"{value:6.2f}" for value in row))
-print(f"largest error of the forecast {100 * np.abs(forecast / measured - 1).max():.1f} percent")
-assert np.abs(forecast / measured - 1).max() < 0.025, again("03.5")
-assert (own_bound / measured - 1).min() > 0.1, again("03.5")  # the rival: lifted to one
-assert (own_bound >= bound * (1 - 1e-3)).all(), again("03.5")
+    print(f"{name:24}", *(f"{value:6.2f}" for value in row))
+assert np.abs(forecast / measured - 1).max() < 0.02, again("03.5")
+assert (own_bound / measured - 1).min() > 0.04, again("03.5")  # the rival: lifted to one
 
 # %% [markdown]
 # The margin is $\sum_k \sigma_k f_k / \max_k f_k$, with $f_k$ read off the wave at $\sigma_k / \lVert M
 # \rVert_F$. The forecast is right to two percent. With all $f_k = 1$, as if the polar factor had been taken,
-# it would be more than ten percent too high.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ## Questions
-#
-# **1.** You take steps of one length $\eta$, and the theorem's loss of margin is too large for you. What do
-# you change, and what does it cost?
-#
-# <details><summary>Answer</summary>
-#
-# Take $\eta$ shorter: $\frac12 \eta\, a_{\max}^2$ falls with it, and more steps do not help there. The
-# other part, $\log n / (\eta t)$, then asks for more of them: half the $\eta$, twice the $t$.
-# </details>
+# it would be the bound.
 
 # %%
 progress("03")
@@ -1059,15 +1005,13 @@ progress("03")
 # ## Summary
 #
 # - Steepest descent with slowly shrinking steps maximises the margin in its own norm, because the slope of
-#   the loss is a bound on that margin. Short constant steps are proved to lose at most $\frac12 \eta\,
-#   a_{\max}^2$ of it in the long run. On our points in six dimensions, coordinate and sign descent
-#   stopped gaining with steps of 1, and kept gaining with $1/\sqrt t$.
+#   the loss is a bound on that margin. Constant steps can trap sign descent: on two points of the plane,
+#   steps longer than $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ do.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
-# - Late, Adam with $\varepsilon = 0$ and $\beta_1 \le \beta_2$ went like sign descent with steps
-#   $\eta_{\mathrm{eff}}$, where these are short. A long memory delayed the limit. From step
-#   $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on $\varepsilon$ turned it towards
-#   $\ell_2$, which it did not reach.
+# - Late, Adam with $\varepsilon = 0$ went like sign descent with steps $\eta_{\mathrm{eff}}$. A long memory
+#   delayed the limit. From step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on
+#   $\varepsilon$ turned it towards $\ell_2$, which it did not reach.
 #
 # | optimiser | norm of its margin | what a step moves |
 # |:---|:---|:---|

@@ -91,20 +91,27 @@ def orders_of(given):
     return wrong
 
 
-def takeover_step_by_step(eta_eff, memory, mu_hat, eps):
-    """In powers of two: after how many halvings of the root, and how long each takes."""
-    halving = math.log(2) / (eta_eff * mu_hat)
-    return [math.log2(1 / eps) * halving, torch.tensor(-5 * memory / halving * math.log10(2))]
+def safe_by_search(a, b):
+    """Both places where a sign turns, bisected, and their distance in steps."""
+    low, high = -40.0, 40.0
+
+    def turn(j, rises_left):
+        left, right = low, high
+        for _ in range(200):
+            middle = (left + right) / 2
+            share = 1 / (1 + np.exp(-middle))  # of b
+            rises = (1 - share) * a[j] + share * b[j] > 0
+            left, right = (middle, right) if rises == rises_left else (left, middle)
+        return left
+
+    far = turn(0, True) - turn(1, False)
+    step = np.array([1.0, -1.0])
+    return torch.tensor(far / ((a - b) @ step))
 
 
-def took(step=lambda step, *rest: step, needed=lambda needed, *rest: needed):
-    """The right two numbers, each passed through a function of it and the inputs."""
-
-    def wrong(*inputs):
-        right = takeover_step_by_step(*inputs)
-        return step(right[0], *inputs), needed(float(right[1]), *inputs)
-
-    return wrong
+def safe_with(change):
+    """The answer passed through a function of it and the two points."""
+    return lambda a, b: change(float(safe_by_search(a, b)), a, b)
 
 
 def bisected(equation, halvings=200):
@@ -223,6 +230,23 @@ ANSWERS = {
         ],
     },
     "03.3": {
+        "also_right": safe_by_search,
+        "wrong": [
+            safe_with(lambda step, a, b: step * 1.001),
+            safe_with(lambda step, a, b: step * 2),
+            safe_with(lambda step, a, b: min(step, 0.3)),
+            safe_with(lambda step, a, b: step * np.abs(a - b).sum() / np.abs(a + b).max()),
+            safe_with(lambda step, a, b: step * np.abs(a - b).sum() / max(np.abs(a).sum(), np.abs(b).sum())),
+            safe_with(lambda step, a, b: step * (a[0] * b[1] - a[1] * b[0])),
+            safe_with(lambda step, a, b: np.exp(step)),
+            safe_with(lambda step, a, b: (step, step)),
+            lambda a, b: abs(np.log(a[0] * a[1] / (b[0] * b[1]))) / np.abs(a - b).sum(),
+            lambda a, b: np.log(a[0] / b[1]) / np.abs(a - b).sum(),
+            lambda a, b: safe_by_search(a / np.linalg.norm(a), b / np.linalg.norm(b)),
+            lambda a, b: 1 / np.abs(a - b).sum(),
+        ],
+    },
+    "03.4": {
         "also_right": step_by_bisection,
         "wrong": [
             bisected(by_sums, halvings=26),
@@ -241,24 +265,6 @@ ANSWERS = {
             real_step(lambda step, memory, *inputs: (step, np.ceil(memory))),
             real_step(lambda step, memory, eta, mu, b1, b2: (step, 1 / (step * mu))),
             real_step(lambda step, memory, eta, mu, b1, b2: (step, 1 / (1 - b2) * eta / step)),
-        ],
-    },
-    "03.4": {
-        "also_right": takeover_step_by_step,
-        "wrong": [
-            lambda *inputs: takeover_step_by_step(*inputs)[0],
-            took(step=lambda step, eta, memory, mu, eps: step + memory),
-            took(step=lambda step, eta, memory, mu, eps: min(step, memory)),
-            took(step=lambda step, *rest: np.ceil(step)),
-            took(step=lambda step, eta, memory, mu, eps: step * mu**2),
-            took(needed=lambda needed, eta, memory, mu, eps: max(needed, -308.0)),
-            took(needed=lambda needed, eta, memory, mu, eps: np.log10(eps)),
-            took(needed=lambda needed, *rest: needed - 1),
-            took(needed=lambda needed, eta, memory, mu, eps: needed * np.log2(10)),
-            took(needed=lambda needed, eta, memory, mu, eps: np.log10(1 - 5 / memory)),
-            took(lambda step, *rest: step * 1.01, lambda needed, *rest: needed * 1.01),
-            lambda eta, memory, mu, eps: (1 / eps / eta / mu, -5 * memory * eta * mu),
-            took(lambda step, *rest: step / 2, lambda needed, *rest: 2 * needed),  # the square against eps
         ],
     },
     "03.5": {
