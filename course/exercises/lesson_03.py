@@ -243,7 +243,7 @@ def longest_step(a, b):
 def safe_cases(rng):
     """A symmetric pair, then pairs with either coordinate longer and either threshold of either sign."""
     cases = [(np.array([2.0, -1.0]), np.array([-1.0, 2.0]))]
-    for shape in ([4, 1, 2, 3], [1, 2, 0.25, 3], [3, 0.3, 2, 1], [1.5, 0.5, 0.5, 4], [9, 1, 1, 9]):
+    for shape in ([4, 1, 2, 3], [1, 0.3, 2, 3], [6, 2, 1, 1], [1, 2, 0.25, 3], [9, 1, 1, 9]):
         a_1, a_2, b_1, b_2 = np.array(shape) * rng.uniform(0.9, 1.1, 4)
         cases.append((np.array([a_1, -a_2]), np.array([-b_1, b_2])))
     return cases
@@ -274,7 +274,7 @@ SAFE = known(
     "A step of sign descent is eta long in every coordinate, not eta long in l_2: how far does it take "
     "(a - b).w?",
     _safe(change=lambda change: abs(np.abs(change)[0] - np.abs(change)[1])),
-    "You let both coordinates rise. In the trap one rises while the other falls, and the next step undoes it.",
+    "You let both coordinates rise. In the trap one rises as the other falls; the next step undoes it.",
     _safe(change=lambda change: abs(change[0])),
     "You let only the first coordinate move; in the trap both do.",
     _safe(change=lambda change: abs(change[1])),
@@ -306,7 +306,7 @@ SAFE = known(
     lambda a, b: np.log(a[0] * b[1] / (a[1] * b[0])) / np.abs(a + b).sum(),
     "The log of q_b / q_a is (a - b).w, not (a + b).w.",
     _promised,
-    "That is where the theorem's bound vanishes. A bound may be pessimistic: follow the signs of the gradient.",
+    "That is where the theorem's bound vanishes. A bound may be pessimistic: follow the gradient's signs.",
     lambda a, b: np.log(-a[0] / b[0]) / abs(a[0] - b[0]) + np.log(-b[1] / a[1]) / abs(a[1] - b[1]),
     "The coordinates do not take turns: in one step (a - b).w changes by eta times both |a_j - b_j|.",
 )
@@ -446,7 +446,7 @@ COEFFICIENTS = 3.4445, -4.7750, 2.0315
 def muon_margin(sigma):
     """(margin of W, bound on all margins), in the spectral norm: W a sum of Muon's steps from one matrix.
 
-    That matrix is a sum of comparisons with weights that add up to one, and has singular values sigma (d,).
+    That matrix is a sum of signed points with weights that add up to one, and has singular values sigma (d,).
     """
     return _margin()(sigma)
 

@@ -20,7 +20,7 @@
 # - derive how long Adam's steps really are, and predict when its $\varepsilon$ takes over.
 #
 # **You need** lessons 01 and 02, linear algebra with the singular value decomposition, and NumPy. About
-# 80 minutes with four exercises; the optional section 3.7, on Muon, holds a fifth.
+# 75 minutes with four exercises; the optional section 3.7, on Muon, holds a fifth.
 
 # %%
 import matplotlib.pyplot as plt
@@ -38,10 +38,6 @@ from mini_attn.plots import COLORS
 torch.set_num_threads(1)  # our matrices are small: more threads would only wait for each other
 plots.style()
 again = "exercise {} is not right yet: see what its check says".format
-
-
-def same(answer, expected):
-    return np.shape(answer) == np.shape(expected) and np.allclose(answer, expected)
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -88,8 +84,7 @@ def degrees(w):
 ORDERS = [1.0, 1.5, 2.0, 3.0, np.inf]
 best = {rho: largest_margin(A, rho) for rho in ORDERS}
 for rho, (w_hat, mu) in best.items():
-    slope, angle = w_hat[1] / w_hat[0], degrees(w_hat)
-    print(f"rho = {rho:3}   direction (1, {slope:.3f}), {angle:4.1f} degrees   margin {mu:.3f}")
+    print(f"rho = {rho:3}   slope {w_hat[1] / w_hat[0]:.3f}, {degrees(w_hat):4.1f} degrees   margin {mu:.3f}")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "fragment"}
 HUES = "vermillion", "orange", "green", "sky", "blue"
@@ -146,16 +141,11 @@ show(
 # each norm until it touches the shaded region: the diamond of $\ell_1$ on the first axis, the circle in
 # direction $(2, 1)$, the square in direction $(12, 11)$.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# Why is the line of $\ell_1$ vertical? For $w = (1, 0)$ one point is worst, $(1.7, 1.0)$. Length spent on the
-# second axis would lift it by 1.0 instead of 1.7.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.2 The steepest step
 #
 # Near $w$ the loss is linear: a small step $\delta$ changes it by $g \cdot \delta$, where $g = \nabla L(w)$.
-# Which step decreases it most? Without a limit on $\delta$ there is no answer. So fix the length, *in some
-# norm*:
+# Which step decreases it most? Fix its length, *in some norm*:
 #
 # $$\min_{\lVert \delta \rVert \le 1} g \cdot \delta = - \lVert g \rVert_* , \qquad
 # \lVert g \rVert_* := \max_{\lVert \delta \rVert \le 1} g \cdot \delta .$$
@@ -207,7 +197,7 @@ check("03.1", steepest_step)
 # %%
 g = np.array([-1.5, -0.7])
 steps = np.array([steepest_step(g, rho) for rho in (1.0, 2.0, np.inf)])
-assert same(steps, [[1, 0], -g / np.linalg.norm(g), [1, 1]]), again("03.1")
+assert np.allclose(steps, [[1, 0], -g / np.linalg.norm(g), [1, 1]]), again("03.1")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 3, figsize=(8.4, 3.0), sharey=True)
@@ -273,8 +263,7 @@ for rho, path in constant.items():
     assert abs(degrees(path[-1]) - degrees(best[rho][0])) < 0.1, again("03.1")
 
 # %% [markdown]
-# On these points each limit is that of its norm, within a tenth of a degree. That of coordinate descent is
-# *sparse*: a corner of the diamond.
+# On these points each limit is that of its norm, within a tenth of a degree.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.3 The proof
@@ -302,8 +291,7 @@ for rho, path in constant.items():
     total = weights(np.vstack([np.zeros(2), path[:-1]]) @ A.T).sum(axis=0)
     lower, upper = certify(path[-1], total, A, rho)
     print(f"rho = {rho:3}:  {lower:.4f} <= largest margin {best[rho][1]:.4f} <= {upper:.4f}")
-    assert lower <= best[rho][1] * (1 + 1e-6), again("03.1")
-    assert best[rho][1] <= upper * (1 + 1e-6), again("03.1")
+    assert lower * (1 - 1e-6) <= best[rho][1] <= upper * (1 + 1e-6), again("03.1")
     assert upper / lower - 1 < 0.012, again("03.1")
 
 # %% [markdown]
@@ -323,7 +311,7 @@ for rho, path in constant.items():
 # In the plane, $w$ with $w_1 > w_2 > 0$ has two worst points, $a$ and $b$, with $a_1, b_1 > 0$. Neither is a
 # multiple of the other. The $\rho$ between 1 and $\infty$ for which $w$ is best form an interval. Return its
 # two ends, the lower one first; they may be 1 and `np.inf`.
-
+#
 # <details><summary>Hint 1</summary>
 #
 # When is a vector of the plane a sum of two others with weights that are not negative? Draw it.
@@ -363,9 +351,6 @@ for corner, pair in (([2.0, 1.0], A[[1, 2]]), ([12.0, 11.0], A[[0, 1]])):
             there = abs(found[1] / found[0] - corner[1] / corner[0]) < 1e-5
             assert there == ((inside > 0) == (rho == lowest)), again("03.2")
 assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
-
-# %% [markdown]
-# So a classifier's direction need not tell which optimiser made it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # > **Theorem.** *Let $\lVert \cdot \rVert$ be any norm, $\hat\mu > 0$ the largest margin in it, and
@@ -419,34 +404,33 @@ def random_points(seed, n, d):
 print("percent of margin lost after 1,000, 10,000 steps:   length 1       length 1 / sqrt(t)")
 for rho in (1.0, 2.0, np.inf):
     for seed in range(3):
-        cloud, lost, sizes = random_points(seed, 20, 6), [], []
+        cloud, lost = random_points(seed, 20, 6), []
         mu = largest_margin(cloud, rho)[1]
         for etas in (np.ones(10_000), 1 / np.sqrt(np.arange(1, 10_001))):
             for w in descend(cloud, steepest(rho), etas)[[999, 9_999]]:
                 lost.append(100 - 100 * certify(w, np.ones(20), cloud, rho)[0] / mu)
-                sizes.append(np.linalg.norm(w, rho))
         print(f"rho = {rho:3}, seed {seed}" + "{:39.1f}{:7.1f}{:15.1f}{:7.1f}".format(*lost))
         assert lost[3] < min(3, lost[2] / 2), again("03.1")
-        assert lost[1] < 1 if rho == 2 else lost[1] > 0.4 and sizes[1] < sizes[0] + 3, again("03.1")
+        assert lost[1] < 1 if rho == 2 else lost[1] > max(0.4, 0.99 * lost[0]), again("03.1")
 
 # %% [markdown]
-# With $\ell_1$ and $\ell_\infty$, runs with steps of 1 stop: after step 1,000 their $w$ no longer grows. Where
-# they lose more than 100 percent, they never separate the points. The shrinking steps lose less and less, as
-# the theorem says. NGD does not mind steps of 1 here.
+# With $\ell_1$ and $\ell_\infty$, runs with steps of 1 stop gaining. Where they lose more than 100 percent,
+# they never separate the points. The shrinking steps lose less and less, as the theorem says. NGD does not
+# mind steps of 1 here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.3: The longest safe step
 #
 # ★★★ · 10 minutes
 #
-# How can descent stop? Take two signed points of the plane, $a$ with $a_1 > 0 > a_2$ and $b$ with
-# $b_1 < 0 < b_2$, where $a_1 b_2 > a_2 b_1$: they can be separated. With long steps, sign descent can jump
-# between two places for ever. Return the longest constant step with which it cannot.
+# Take two signed points of the plane, $a$ with $a_1 > 0 > a_2$ and $b$ with $b_1 < 0 < b_2$, where $a_1 b_2 >
+# a_2 b_1$: they can be separated. With long steps, sign descent can jump between two places for ever. Return
+# the longest constant step with which it cannot.
 #
 # <details><summary>Hint 1</summary>
 #
-# All hangs on $x = (a - b) \cdot w$, since $q_b / q_a = e^x$. At which $x$ does each of the two coordinates of
-# the gradient change its sign?
+# All hangs on $x = (a - b) \cdot w$, since $q_b / q_a = e^x$. At which $x$ does each of the two coordinates
+# of the gradient change its sign?
 # </details>
 # <details><summary>Hint 2</summary>
 #
@@ -457,7 +441,7 @@ for rho in (1.0, 2.0, np.inf):
 # %%
 @exercise("03.3")
 def longest_step(a, b):
-    """The longest constant step with which sign descent is never trapped: a number, for a, b of shape (2,)."""
+    """The longest constant step with which sign descent is never trapped, for a and b of shape (2,)."""
     ### BEGIN SOLUTION
     between = np.log(a[0] * b[1] / (a[1] * b[0]))  # of the two places where a sign changes
     return between / np.abs(a - b).sum()  # a step that changes both signs carries x so far
@@ -481,13 +465,12 @@ for seed in range(4):
     assert np.allclose(growth, [1, 0], atol=0.01), again("03.3")
 
 # %% [markdown]
-# Below that step sign descent reaches the largest margin of the pair to one percent; above it, it is trapped.
+# Two percent below that step, the runs reach the largest margin to one percent; two above, they are trapped.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
 #
-# Here is another way to the same margins, for the norms between. **Mirror descent** keeps a function $\psi$
-# and takes its step not in $w$ but in $S = \nabla \psi(w)$:
+# **Mirror descent** keeps a function $\psi$ and takes its step not in $w$ but in $S = \nabla \psi(w)$:
 #
 # $$\nabla \psi(w_{t+1}) = \nabla \psi(w_t) - \eta\, \frac{g_t}{\lVert g_t \rVert_{\rho^*}} , \qquad
 # \psi(w) = \frac1\rho \sum_j |w_j|^\rho , \qquad \nabla \psi(w)_j = \mathrm{sign}(w_j)\, |w_j|^{\rho-1} .$$
@@ -511,15 +494,12 @@ def mirror_descent(rho, steps):
 
 mirror = {rho: mirror_descent(rho, 10_000) for rho in (1.5, 3.0)}
 for rho, path in mirror.items():
-    size, away = np.linalg.norm(path[-1], rho), abs(degrees(path[-1]) - degrees(best[rho][0]))
-    print(f"rho = {rho}: {away:.4f} degrees away at length {size:.0e}")
+    away = abs(degrees(path[-1]) - degrees(best[rho][0]))
+    print(f"rho = {rho}: {away:.4f} degrees away")
     assert away < 0.5
-    assert np.isclose(size, 10_000 ** (1 / (rho - 1)), rtol=0.01)
 
 # %% [markdown]
-# For $\rho = 3$ that run still has half a degree to go: its length grows only as $\sqrt t$.
-#
-# Turn the norm yourself. The cross marks where the ball of $\ell_\rho$ touches the region; the dots are
+# Turn the norm. The cross marks where the ball of $\ell_\rho$ touches the region; the dots are
 # iterates of mirror descent, later ones larger. At which $\rho$ does the cross leave direction $(2, 1)$?
 
 
@@ -558,18 +538,15 @@ widgets.sliders(
 # - \eta\, \frac{\bar g / (1 - \beta_1^t)}{\sqrt{\overline{g^2} / (1 - \beta_2^t)} + \varepsilon} .$$
 #
 # (The divisions by $1 - \beta^t$ undo that both means start at zero.) With $\beta_1 = \beta_2 = \varepsilon =
-# 0$ the step is $g_j / \sqrt{g_j^2}$: *Adam without memory is sign descent*. What does memory change?
+# 0$ the step is $g_j / \sqrt{g_j^2}$: *Adam without memory is sign descent*.
 #
-# The squares of the gradients soon fall below the smallest floating-point number, so we keep gradients
-# divided by that of the worst point, and the means with them; $\varepsilon$ is divided too.
+# Squares of gradients soon underflow, so we divide gradients, means and $\varepsilon$ by the gradient of the
+# worst point.
 
 
 # %%
 def adam(A, steps, eta, beta2=0.95, eps=0.0, beta1=0.9):
-    """All iterates (steps, runs, d) of several runs of Adam from w = 0, in units of e^-(least a_i.w).
-
-    Each setting is a number or one per run.
-    """
+    """All iterates (steps, runs, d) of Adam from w = 0; each setting is a number or one per run."""
     settings = np.broadcast_arrays(*np.atleast_1d(eta, beta2, eps, beta1))
     eta, beta2, eps, beta1 = (setting[:, None] for setting in settings)
     w, mean, square, least = np.zeros((len(eta), A.shape[1])), 0.0, 0.0, 0.0
@@ -591,19 +568,17 @@ ETA = np.array([0.005, 0.05, 0.1, 0.005, 0.05, 0.005])
 BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.99])
 by_adam = adam(A, 20_000, ETA, BETA2, eps=np.array([0, 0, 0, 1e-8, 1e-8, 1e-8]))
 angles = degrees(by_adam)
-print(f"l_2 has {degrees(best[2.0][0]):.1f} degrees, l_inf {degrees(best[np.inf][0]):.1f}")
 print("Adam without epsilon, beta2 = 0.95:  after 1,000 and 8,000 steps")
 for run in range(3):
     print(f"eta = {ETA[run]:<31} {angles[999, run]:9.1f} {angles[7999, run]:9.1f}")
-assert np.abs(angles[7999, :2] - degrees(best[np.inf][0])).max() < 0.7
-assert 38 < angles[7999, 2] < 39
+assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9], atol=0.2)
 
 # %% [markdown]
-# The first two runs go to the limit of sign descent (compare Zhang, Zou & Cao 2024). The third, with steps
-# twice as long as the second, is four degrees short. Is it stuck, or slow? To tell, we need a clock.
+# The first two runs go to the limit of sign descent, 42.5 degrees (compare Zhang, Zou & Cao 2024). The third,
+# with steps twice as long as the second, is four degrees short. Is it stuck, or slow?
 #
-# Adam's steps are not $\eta$ long. The gradient shrinks, so both means hold older gradients that were
-# *larger* than the present one. The root of the mean square feels it most.
+# Adam's steps are not $\eta$ long. Both means hold older gradients, which were *larger* than the present one.
+# The root of the mean square feels it most.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.4: Adam's real step
@@ -618,7 +593,7 @@ assert 38 < angles[7999, 2] < 39
 # - $\eta_{\mathrm{eff}}$;
 # - the *real memory*: the steps, not always a whole number, in which what an old square adds to
 #   $\overline{g^2}$ falls to $1/e$, in units of the present $g_t^2$.
-
+#
 # <details><summary>Hint 1</summary>
 #
 # Both means are geometric series: the gradient of $k$ steps ago is $e^{k\nu} g_t$. What is its weight? The
@@ -665,20 +640,10 @@ for run in range(3):
     print(*(f"{angle:6.1f}" for angle in angles[[*at, -1], run]))
 assert (np.abs(length / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.4")
 assert (real < 0.86 * ETA[:3]).all(), again("03.4")  # the rival: full steps
-assert (np.abs(angles[-1, :3] - degrees(best[np.inf][0])) < [0.3, 0.1, 0.6]).all()
-assert real[2] < 1.03 * real[1]
-assert memories[2] > 3.8 * memories[1]
+assert real[2] / real[1] < 1.03 < 3.8 < memories[2] / memories[1]
 
 # %%
-shorter = descend(A, lambda w, g, eta: w - eta * np.sign(g), np.full(20_000, real[0]))
-late = [degrees(path[[9_999, 19_999]]) - degrees(best[np.inf][0]) for path in (by_adam[:, 0], shorter)]
-print("eta = 0.005: degrees from l_inf after 10,000 and 20,000 steps", late[0].round(2))
-print("sign descent with steps of this eta_eff                      ", late[1].round(2))
-assert np.allclose(*late, rtol=0.03), again("03.4")
-assert abs(late[0][1] / late[0][0] - 0.5) < 0.05
-
-# %%
-ratios = []
+ratios, shares = [], []
 for seed in range(6):
     cloud = random_points(seed, 30, 12)
     w_hat, mu = largest_margin(cloud, np.inf)
@@ -686,19 +651,19 @@ for seed in range(6):
     full = np.abs(w_hat) > 0.9999 * np.abs(w_hat).max()
     step = ((end - half) * np.sign(w_hat))[full] / 5_000
     ratios.extend(step / adam_step(0.02, mu, 0.9, 0.95)[0])
+    shares.append(certify(end, np.ones(30), cloud, np.inf)[0] / mu)
 print(f"{len(ratios)} coordinates of full size: {min(ratios):.2f} to {max(ratios):.2f} of the predicted step")
-assert len(ratios) == 16
-assert np.allclose(ratios, 1, atol=0.01), again("03.4")
+print(f"l_inf margin over the largest: {min(shares):.2f} to {max(shares):.2f}")
+assert np.allclose(ratios, np.ones(16), atol=0.01), again("03.4")
+assert min(shares) > 0.98
 
 # %% [markdown]
 # The steps are predicted to half a percent, those of the third run to two. On six sets of points in twelve
-# dimensions every coordinate of full size keeps pace. So Adam is, late, *sign descent with a shorter step*.
+# dimensions all 16 coordinates of full size move by $\eta_{\mathrm{eff}}$, and the margin comes within two
+# percent of the largest: late, these runs are like *sign descent with a shorter step*.
 #
-# **Two clocks.** One is the memory. From $\eta = 0.05$ to $0.1$ the step hardly grows. What grows is the
-# memory, nearly four times: the last run was *slow*, not stuck.
-#
-# The other clock runs like $1 / (\eta_{\mathrm{eff}}\, t)$. Late, the first run is as far from $\ell_\infty$
-# as sign descent with steps of its $\eta_{\mathrm{eff}}$, and that only halves when $t$ doubles.
+# The memory is the clock. From $\eta = 0.05$ to $0.1$ the step hardly grows. What grows is the memory, nearly
+# four times: the last run was *slow*, not stuck.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
@@ -724,17 +689,16 @@ runs = [(ETA[run], BETA2[run], by_adam[:, run]) for run in (3, 4, 5)]
 for eta, beta2, path in [*runs, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-8)[:, 0])]:
     eta_eff, memory = adam_step(eta, mu_inf, 0.9, beta2)
     predicted, seen = np.log(1e8) / (eta_eff * mu_inf), taken_over(path, beta2, 1e-8)
-    print(f"{eta:<7} {beta2:<8} {predicted:21,.0f} {seen:10,} ", end="")
-    print(f"{degrees(path[seen - 1]):13.1f} {degrees(path[-1]):11.1f}")
+    row = f"{eta:<7} {beta2:<8} {predicted:21,.0f} {seen:10,}"
+    print(row + "{:14.1f} {:11.1f}".format(*degrees(path[[seen - 1, -1]])))
     assert abs(seen / predicted - 1) < 0.05, again("03.4")
     assert abs(seen * eta * mu_inf / np.log(1e8) - 1) > 0.2  # the rival: full steps
-assert 1.3 < seen / memory < 1.5
-assert 34 < degrees(path[seen - 1]) < 35
+assert np.allclose([seen / memory, degrees(path[seen - 1])], [1.4, 34.7], rtol=0.03)
 
 # %% [markdown]
-# The prediction is right within five percent in all four runs. Torch's defaults are taken over after 1.4 real
-# memories, eight degrees short of $\ell_\infty$. All four then turn towards $\ell_2$ (Figure 3, dashed), but do
-# not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
+# The prediction is right within five percent. Torch's defaults are taken over after 1.4 real
+# memories, eight degrees short of $\ell_\infty$. All four then turn towards $\ell_2$ (Figure 3, dashed), but
+# do not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -804,8 +768,7 @@ show(
 
 # %% [markdown]
 # **Figure 4.** One data set, six optimisers. Dashed: the direction of largest margin in each norm. Markers:
-# where each optimiser ended, scaled to the boundary.
-# Adam is the run with $\eta = 0.005$ and $\varepsilon = 0$.
+# where each optimiser ended, scaled to the boundary. Adam: the run with $\eta = 0.005$, $\varepsilon = 0$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.6 Matrices and the spectral step
@@ -813,8 +776,8 @@ show(
 # The weights of a network are matrices. Every matrix can be written
 # $G = \sum_k \sigma_k\, \xi_k \zeta_k^\top$ with orthonormal $\xi_k$, orthonormal $\zeta_k$ and **singular
 # values** $\sigma_1 \ge \sigma_2 \ge \dots \ge 0$. The **spectral norm** $\lVert G \rVert_{\mathrm{op}}$ is
-# the largest of them: how much $G$ can stretch a vector. What is its steepest step? Let $G$ be the
-# gradient. For a step $\delta$ with $\lVert \delta \rVert_{\mathrm{op}} \le 1$,
+# the largest of them. Let $G$ be the gradient. For a step $\delta$ with $\lVert \delta
+# \rVert_{\mathrm{op}} \le 1$,
 #
 # $$\langle G, \delta \rangle = \sum_k \sigma_k\, \xi_k^\top \delta\, \zeta_k \ge -\sum_k \sigma_k ,$$
 #
@@ -834,13 +797,12 @@ def spectral_step(G):
 
 
 G = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 2.0]])  # singular values 5 and 2
-assert same(spectral_step(G), [[-0.6, -0.8, 0], [0, 0, -1]])
+assert np.allclose(spectral_step(G), [[-0.6, -0.8, 0], [0, 0, -1]])
 
 # %% [markdown]
-# The theorem of 3.3 holds for any norm. So with slowly shrinking steps **spectral descent** maximises the
+# The theorem of 3.3 holds for any norm, so with slowly shrinking steps **spectral descent** maximises the
 # margin in the spectral norm. We run it on six problems, each of twelve random signed points $a_i$ of matrix
-# shape, with $\langle a_i, W \rangle$ in place of $a_i \cdot w$. The weights of its points, each times the
-# length of the step, are the certificate.
+# shape, with $\langle a_i, W \rangle$ in place of $a_i \cdot w$.
 
 # %%
 rng = np.random.default_rng(1)
@@ -848,18 +810,13 @@ points, truth = rng.normal(size=(6, 12, 5, 8)), rng.normal(size=(6, 1, 5, 8))
 points *= np.sign((points * truth).sum(axis=(2, 3), keepdims=True))  # separable
 
 
-def combine(q):
-    """Each problem's sum of its points with weights q (6, 12): (6, 5, 8)."""
-    return np.einsum("sn,snjl->sjl", q, points)
-
-
 def train_matrices(step, etas):
-    """W and the gradient's direction at the end, (6, 5, 8) each, and the summed weights (6, 12)."""
+    """Of each problem W, the last gradient, and the sum of all, each times its eta: (6, 5, 8) each."""
     W, total = np.zeros((6, 5, 8)), 0.0
     for eta in etas:
-        q = weights(np.einsum("snjl,sjl->sn", points, W))
-        W, total = W + eta * step(-combine(q)), total + eta * q
-    return W, -combine(q), total
+        G = -np.einsum("sn,snjl->sjl", weights(np.einsum("snjl,sjl->sn", points, W)), points)
+        W, total = W + eta * step(G), total + eta * G
+    return W, G, total
 
 
 def margin(W):
@@ -869,23 +826,20 @@ def margin(W):
 
 etas = 0.3 / np.sqrt(np.arange(1, 2001))
 by_polar, _, total = train_matrices(spectral_step, etas)
-bound = np.linalg.norm(combine(total), "nuc", axis=(1, 2)) / total.sum(axis=1)  # B(lambda)
+bound = np.linalg.norm(total, "nuc", axis=(1, 2)) / etas.sum()  # B(lambda), lambda the sum of all eta q
 by_length, _, _ = train_matrices(lambda G: -G / np.linalg.norm(G, axis=(1, 2), keepdims=True), etas)
 for name, W in (("spectral", by_polar), ("Frobenius", by_length)):
     share = margin(W) / bound
     print(f"{name:9} steps: spectral margin over its bound {share.min():.2f} to {share.max():.2f}")
-assert (margin(by_polar) / bound).min() > 0.98
-assert (margin(by_length) / bound).max() < 0.85
+assert (margin(by_polar) / bound).min() > 0.98 > 0.85 > (margin(by_length) / bound).max()
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.7 Muon *(optional)*
 #
 # The opposite of the spectral step, $P = \sum_k \xi_k \zeta_k^\top$ over $\sigma_k > 0$, is the **polar
-# factor** of $G$. **Muon** (Jordan et al. 2024) does without a singular
-# value decomposition. $G G^\top G$ has $\sigma_k^3$ in place of $\sigma_k$:
-# matrix products act on the singular values alone. Muon starts from $Z = G / \lVert G \rVert_F$, with the
-# Frobenius norm $\lVert G \rVert_F = (\sum_{jl} G_{jl}^2)^{1/2}$, so that all singular values are at most 1.
-# Then it iterates five times
+# factor** of $G$. **Muon** (Jordan et al. 2024) does without a singular value decomposition. Matrix products
+# act on the singular values alone: $G G^\top G$ has $\sigma_k^3$ in place of $\sigma_k$. Muon starts from
+# $Z = G / \lVert G \rVert_F$, with all singular values at most 1, and iterates five times
 #
 # $$Z \leftarrow 3.4445\, Z - 4.7750\, (Z Z^\top) Z + 2.0315\, (Z Z^\top)^2 Z .$$
 
@@ -900,6 +854,7 @@ def orthogonalise(G):
     return Z
 
 
+# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 def becomes(sigma):
     """What the same polynomial makes of numbers."""
     for _ in range(5):
@@ -908,11 +863,6 @@ def becomes(sigma):
 
 
 sigma = np.geomspace(1e-4, 1, 2000)
-band = becomes(sigma)[sigma > 0.002]
-print(f"singular values above 0.002 end between {band.min():.2f} and {band.max():.2f}")
-assert (round(band.min(), 2), round(band.max(), 2)) == (0.68, 1.2)
-
-# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.2, 2.4))
 ax.semilogx(sigma, becomes(sigma), color=COLORS["black"])
 ax.axhline(1, color=COLORS["grey"], linewidth=1)
@@ -927,7 +877,7 @@ show(
 # **Figure 5.** What Muon makes of a singular value.
 #
 # What do the waves cost? We give Muon's steps to the problems of 3.6. (Muon takes them from a running mean of
-# the gradients; we leave that out.)
+# the gradients, which we leave out.)
 
 
 # %%
@@ -939,17 +889,16 @@ def muon(steps):
 (_, early), (by_muon, _) = muon(500), muon(1500)
 share = margin(by_muon) / bound
 print(f"Muon's steps: spectral margin over its bound {share.min():.2f} to {share.max():.2f}")
-assert share.max() < 0.97
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.5: The margin that Muon gives away
 #
 # ★★★ · 8 minutes
 #
-# Suppose that $M = \sum_i q_i a_i$, against the gradient, keeps its direction from now on, and that only worst
-# points of $W$ have weight in it. Predict from the singular values $\sigma_k$ of $M$: the margin in the
+# Suppose that $M = \sum_i q_i a_i$, minus the gradient, keeps its direction from now on, and that only
+# worst points of $W$ have weight in it. Predict from the singular values $\sigma_k$ of $M$: the margin in the
 # spectral norm that $W$ will have after many more steps, and the bound $B(q)$ on every such margin.
-
+#
 # <details><summary>Hint 1</summary>
 #
 # After many equal steps, what are the singular vectors of $W$, and what are its singular values, up to a
@@ -977,26 +926,44 @@ def muon_margin(sigma):
 # %%
 check("03.5", muon_margin)
 
-# %% [markdown]
-# A forecast: your formula sees $M$ after 500 steps, the margin is that after 1,500.
-
 # %%
-sources = np.linalg.svd(early, compute_uv=False)
-forecast, own_bound = np.array([muon_margin(sigma) for sigma in sources]).T
-measured = margin(by_muon)
-for name, row in (
-    ("forecast from step 500", forecast),
-    ("margin at step 1,500", measured),
-    ("bound from the same M", own_bound),
-):
-    print(f"{name:24}", *(f"{value:6.2f}" for value in row))
-assert np.abs(forecast / measured - 1).max() < 0.02, again("03.5")
-assert (own_bound / measured - 1).min() > 0.04, again("03.5")  # the rival: lifted to one
+forecast, own_bound = np.array([muon_margin(sigma) for sigma in np.linalg.svd(early)[1]]).T
+print("forecast from step 500", forecast.round(2))
+print("margin at step 1,500  ", margin(by_muon).round(2))
+print("bound from the same M ", own_bound.round(2))
+assert np.abs(forecast / margin(by_muon) - 1).max() < 0.01, again("03.5")
+assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: lifted to one
 
 # %% [markdown]
 # The margin is $\sum_k \sigma_k f_k / \max_k f_k$, with $f_k$ read off the wave at $\sigma_k / \lVert M
-# \rVert_F$. The forecast is right to two percent. With all $f_k = 1$, as if the polar factor had been taken,
-# it would be the bound.
+# \rVert_F$. The forecast is right to one percent here; with all $f_k = 1$ it would be the bound.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Questions
+#
+# **1.** You take steps of one length $\eta$, and the theorem's loss of margin is too large for you. What do
+# you change, and what does it cost?
+#
+# <details><summary>Answer</summary>
+#
+# Take $\eta$ shorter: $\frac12 \eta\, a_{\max}^2$ falls with it, and more steps do not help there. The
+# other part, $\log n / (\eta t)$, then asks for more of them: half the $\eta$, twice the $t$.
+# </details>
+#
+# **2.** Someone trained $w = (2, 1)$ on our points. By which optimiser?
+#
+# <details><summary>Answer</summary>
+#
+# That cannot be told: it is best in $\ell_\rho$ for all $\rho$ from 1.77 to 2.17.
+# </details>
+#
+# **3.** All points become half as long. When does $\varepsilon$ take over from torch's Adam now?
+#
+# <details><summary>Answer</summary>
+#
+# Not twice as late: by exercise 03.4 at step 41,836 in place of 38,195. With a long memory $\nu$ is near
+# its limit $\frac12 \log (1/\beta_2)$, whatever the margin.
+# </details>
 
 # %%
 progress("03")

@@ -1,7 +1,5 @@
 """Lesson 03: a second right answer for each exercise, and more wrong ones."""
 
-import math
-
 import numpy as np
 import torch
 from scipy.optimize import bisect, linprog, minimize
@@ -234,7 +232,7 @@ ANSWERS = {
         "wrong": [
             safe_with(lambda step, a, b: step * 1.001),
             safe_with(lambda step, a, b: step * 2),
-            safe_with(lambda step, a, b: min(step, 0.3)),
+            safe_with(lambda step, a, b: min(step, 0.2)),
             safe_with(lambda step, a, b: step * np.abs(a - b).sum() / np.abs(a + b).max()),
             safe_with(lambda step, a, b: step * np.abs(a - b).sum() / max(np.abs(a).sum(), np.abs(b).sum())),
             safe_with(lambda step, a, b: step * (a[0] * b[1] - a[1] * b[0])),
