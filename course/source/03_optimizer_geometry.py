@@ -414,9 +414,9 @@ for rho in (1.0, 2.0, np.inf):
         assert lost[1] < 1 if rho == 2 else lost[1] > max(0.4, 0.99 * lost[0]), again("03.1")
 
 # %% [markdown]
-# With $\ell_1$ and $\ell_\infty$, runs with steps of 1 stop gaining. Where they lose more than 100 percent,
-# they do not separate the points. The shrinking steps lose less and less, as the theorem says. NGD does not
-# mind steps of 1 here.
+# With $\ell_1$ and $\ell_\infty$, these runs with steps of 1 stop gaining. Where they lose more than 100
+# percent, they do not separate the points. The shrinking steps lose less and less, as the theorem says. NGD
+# does not mind steps of 1 here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.3: The longest safe step
@@ -499,7 +499,7 @@ for rho, path in mirror.items():
     assert away < 0.5
 
 # %% [markdown]
-# Turn the norm. The cross marks where the ball of $\ell_\rho$ touches the region; the dots are
+# The cross marks where the ball of $\ell_\rho$ touches the region; the dots are
 # iterates of mirror descent, later ones larger. At which $\rho$ does the cross leave direction $(2, 1)$?
 
 
@@ -662,8 +662,8 @@ assert min(shares) > 0.98
 # dimensions all 16 coordinates of full size move by $\eta_{\mathrm{eff}}$, and the margin comes within two
 # percent of the largest: late, these runs are like *sign descent with a shorter step*.
 #
-# For the other two runs the memory is the clock. From $\eta = 0.05$ to $0.1$ the step hardly grows. What grows is the memory, nearly
-# four times: the last run was *slow*, not stuck.
+# For the other two runs the memory is the clock. From $\eta = 0.05$ to $0.1$ the step hardly grows. What
+# grows is the memory, nearly four times: the last run was *slow*, not stuck.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
@@ -671,7 +671,7 @@ assert min(shares) > 0.98
 # Adam divides by $\sqrt{\overline{g^2}} + \varepsilon$. Once the root is far below $\varepsilon$ the
 # denominator is nearly constant. What remains is gradient descent with momentum, with the limit of $\ell_2$
 # (Wang et al. 2022). When is that? The root falls by $e^{-\nu}$ a step, from about 1. So $\varepsilon$ should
-# take over at step $\log(1 / \varepsilon) / \nu$. The last row has torch's own settings.
+# take over at step $\log(1 / \varepsilon) / \nu$.
 
 
 # %%
@@ -696,7 +696,7 @@ for eta, beta2, path in [*runs, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-
 assert np.allclose([seen / memory, degrees(path[seen - 1])], [1.4, 34.7], rtol=0.03)
 
 # %% [markdown]
-# The prediction is right within five percent. Torch's defaults are taken over after 1.4 real
+# The prediction is right within five percent. Torch's defaults (last row) are taken over after 1.4 real
 # memories, eight degrees short of $\ell_\infty$. All four then turn towards $\ell_2$ (Figure 3, dashed), but
 # do not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
 
@@ -961,8 +961,8 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 #
 # <details><summary>Answer</summary>
 #
-# Not twice as late: by exercise 03.4 at step 41,836 in place of 38,195 (measured: 41,355 and 38,488). With a
-# long memory $\nu$ is near its limit $\frac12 \log (1/\beta_2)$, whatever the margin.
+# Not twice as late: by exercise 03.4 at step 41,836 in place of 38,195 (measured: 41,355 and 38,488). With
+# a long memory $\nu$ is near its limit $\frac12 \log (1/\beta_2)$, whatever the margin.
 # </details>
 
 # %%
@@ -985,7 +985,8 @@ progress("03")
 # | coordinate descent | $\ell_1$ | one coordinate |
 # | mirror descent | $\ell_\rho$ | $\nabla\psi(w)$ |
 # | normalised GD, GD | $\ell_2$ | along $-g$ |
-# | sign descent; Adam with $\varepsilon = 0$, late | $\ell_\infty$ | all coordinates by the same; Adam, those of full size |
+# | sign descent | $\ell_\infty$ | all coordinates by the same |
+# | Adam with $\varepsilon = 0$, late | $\ell_\infty$ | those of full size by the same |
 # | spectral descent | spectral | all singular directions by the same |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
