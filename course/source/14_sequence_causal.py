@@ -372,7 +372,7 @@ for T, n, mask in product((3, 5), (1, 3, 6), ("full", "causal")):
     seen = n * (T * [T] if mask == "full" else [*range(1, T + 1)])
     half_at = sum(nu[m] for m in seen) ** 0.5
     share, best = (found[name].sel(T=T, n=n, mask=mask).mean("trial").values for name in ("random", "best"))
-    curves[n, mask] = share, [predicted_share(seen, d * d) for d in found.d.values]  # T = 5 stays
+    curves[n, mask] = share, [predicted_share(seen, d * d) for d in found.d.values]  # the last, T = 5, stay
     print(f"T = {T}, n = {n}, {mask:6s} {half_at:14.1f}   {share[:6].round(2)!s:39s}    {best[:6].round(2)}")
     assert (share[found.d.values < half_at - 0.5] < 0.5).all()
     assert (share[found.d.values > half_at + 0.5] > 0.5).all()
@@ -606,7 +606,7 @@ for ax, (name, label) in zip(axes, panels.items(), strict=True):
     ax.set(xticks=[0.1, 0.3, 1, 3], xticklabels=["0.1", "0.3", "1", "3"])
     ax.minorticks_off()
 axes[0].axvline(1, color="0.4", linestyle=":", zorder=0)
-axes[0].text(1.08, 0.03, "random choices\nout of reach", fontsize=10)
+axes[0].text(1.08, 0.03, "most random choices\nout of reach", fontsize=10)
 axes[0].set_ylabel("share of watched positions that miss")
 axes[1].legend(loc="lower right", fontsize=9)
 show(
@@ -618,12 +618,12 @@ show(
 
 # %% [markdown]
 # **Figure 3.** How often the watched position misses, against two ways to count the crowd. Line: the
-# parabola through the 18 crowds. With Wilson's 95% intervals, computed beforehand. Right of the dotted line,
-# with 10 of the 25 crowds, random choices are out of reach.
+# parabola through the 18 crowds. Wilson's 95% intervals, computed beforehand. Right of the dotted line, with
+# 10 of the 25 crowds, most random choices are out of reach.
 
 # %% [markdown]
-# **The load predicts the seven new crowds within 0.03.** So does the rival $\sqrt{\nu_m}$, for which we know
-# no reason; the other two are worse. The data ask for a price of this kind, and do not single out the load.
+# **The load predicts the seven new crowds within 0.03.** The rival $\sqrt{\nu_m}$, without a reason, is off
+# as little; the other two are worse. The data ask for a price of this kind, and do not single out the load.
 # Nor is it exact: the points with $m = 8$, $d = 16$ lie above the curve. We do not know why.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -693,7 +693,7 @@ assert same > 0.99, again.format("14.4")
 # |:---|:---|:---|
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 in 163 runs |
 # | a random choice uses up $\nu_m$ a position | half at $d^2 = \sum\nu_m$ | rises there ($T = 3$, 5) |
-# | a crowd counts by its load | misses of seven new crowds | within 0.03, as by $\sqrt{\nu_m}$ |
+# | a crowd counts by its load | misses of seven new crowds | within 0.03; $\sqrt{\nu_m}$ as little |
 # | forgotten padding wins | where all scores are negative | over 99% of positions, $d = 20$ |
 
 # %% [markdown]
