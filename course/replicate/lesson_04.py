@@ -33,11 +33,11 @@ def far(W, Y):
     return Y * np.exp(log_slopes - log_slopes.max((-2, -1), keepdims=True)), u.min((-2, -1))
 
 
-def follow(U, V, Y, digits, most=np.inf):
+def follow(U, V, Y, digits, most=np.inf, pace=1.0):
     """U, V and the steps taken when the loss is first below 10^-k, for each k of digits: (digits, ...) each.
 
-    The steps are normalised, so short that they follow the flow. What is not below after `most` steps is
-    given as it is then.
+    The steps are normalised, so short that they follow the flow; `pace` shortens them. What is not below
+    after `most` steps is given as it is then.
     """
     kept = [np.full((len(digits), *part.shape), np.nan) for part in (U, V)]
     taken, steps = np.zeros((len(digits), *U.shape[:-2]), int), 0
@@ -49,9 +49,9 @@ def follow(U, V, Y, digits, most=np.inf):
         for all_kept, part in zip(kept, (U, V), strict=True):
             all_kept[new] = np.broadcast_to(part, all_kept.shape)[new]
         gU, gV = M @ V, M.mT @ U  # as in `descend`, for all runs at once
-        pace = np.abs(Y * (gU @ V.mT + U @ gV.mT)).max((-2, -1))
+        change = np.abs(Y * (gU @ V.mT + U @ gV.mT)).max((-2, -1))
         size, length = (np.sqrt((a**2 + b**2).sum((-2, -1))) for a, b in ((U, V), (gU, gV)))
-        step = np.minimum(0.02 * size / length, 0.4 / pace)[..., None, None]
+        step = pace * np.minimum(0.02 * size / length, 0.4 / change)[..., None, None]
         U, V, steps = U + step * gU, V + step * gV, steps + 1
     return *kept, taken
 
@@ -91,9 +91,8 @@ def c_of(W, Y):
 
 
 def judge(U, V, Y):
-    """c, the cosine of (U, V) to (M V, M^T U), which is 1 at KKT points, and the nuclear margin."""
+    """c, the leading pair of the pull, (..., d) each, and the nuclear margin."""
     W = U @ V.mT
     M, least = far(W, Y)
-    lengths = [((a**2).sum((-2, -1)) + (b**2).sum((-2, -1))) ** 0.5 for a, b in ((U, V), (M @ V, M.mT @ U))]
-    kkt = 2 * (M * W).sum((-2, -1)) / np.prod(lengths, axis=0)
-    return c_of(W, Y), kkt, least / np.linalg.norm(W, "nuc", axis=(-2, -1))
+    left, _, right = np.linalg.svd(M)
+    return c_of(W, Y), left[..., 0], right[..., 0, :], least / np.linalg.norm(W, "nuc", axis=(-2, -1))

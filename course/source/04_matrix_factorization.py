@@ -384,8 +384,8 @@ check("04.3", charges)
 #
 # since $\langle S, W \rangle = \sum_k \sigma_k\, \xi_k^\top S\, \zeta_k \le \lVert S \rVert_{\mathrm{op}}
 # \lVert W \rVert_*$. Where both ends meet, $W$ lives only where $S$ has its largest singular value: that
-# bounds its rank. `solve` returns $W_{\mathrm{nuc}}$, its margin, the weights, and what `svm.certified_rank`
-# counts with.
+# bounds its rank. `solve` returns a $W_{\mathrm{nuc}}$ (on 18 of section 4.6's 20 surveys the only one), its
+# margin, the weights, and what `svm.certified_rank` counts with.
 
 
 # %%
@@ -417,7 +417,7 @@ assert -1e-9 <= 1 - lower / upper < 1e-6
 
 # %% [markdown]
 # Our run on the factors is near $W_{\mathrm{nuc}}$, but not there. It leans towards low rank more than
-# $W_{\mathrm{nuc}}$, as on 192 of 200 surveys; its nuclear norm is even above the entries'. Why?
+# $W_{\mathrm{nuc}}$, as on 192 of 200 surveys. Why?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.5 A race
@@ -441,39 +441,11 @@ assert -1e-9 <= 1 - lower / upper < 1e-6
 # of the logarithm, in $\eta t$), about $2 \bar\sigma_k$. Small differences in $\bar\sigma_k$ become large
 # ones in $W$.
 #
+# Later, as vectors that keep their length only turn, $\sigma_k = \xi_k^\top W \zeta_k$ has the speed
+# $\xi_k^\top W' \zeta_k$, with $W'$ from exercise 04.1: where $U^\top U \approx V^\top V$, a rate of $2\,
+# \xi_k^\top M \zeta_k$.
+#
 # *Predict*: once $\sigma_1$ is large, does $\sigma_2$ grow faster than before, or more slowly?
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 04.4: Who grows, and how fast?
-#
-# ★★☆ · 10 minutes
-#
-# Given the factors and the pull $M$ at some moment, let $\sigma_1 > \sigma_2$ be the two largest
-# singular values of $W$, no others equal to them. Return their rates in tiny steps.
-#
-# <details><summary>Hint 1</summary>
-#
-# $\sigma_k = \xi_k^\top W \zeta_k$. By the product rule its speed has three terms. A vector that keeps its
-# length moves at right angles to itself: what does that make of the two terms in which a vector moves?
-# </details>
-# <details><summary>Hint 2</summary>
-#
-# The speed of $W$ is exercise 04.1.
-# </details>
-
-
-# %%
-@exercise("04.4")
-def growth(U, V, M):
-    """(rate of sigma_1, rate of sigma_2): two numbers, for U (d1, m), V (d2, m) and M (d1, d2)."""
-    ### BEGIN SOLUTION
-    xi, sigma, zeta = np.linalg.svd(U @ V.T)  # the rows of zeta are the vectors
-    return tuple(xi[:, k] @ speed(U, V, M) @ zeta[k] / sigma[k] for k in (0, 1))
-    ### END SOLUTION
-
-
-# %%
-check("04.4", growth)
 
 
 # %%
@@ -484,14 +456,6 @@ def race(M, beta, eta, t):
 
 
 singular = np.linalg.svd(path, compute_uv=False)  # every fifth step
-print("step   rate of sigma_2, predicted   in the next 5 steps")
-for t in (50, 150, 200, 250):
-    k = t // 5 - 1
-    forecast = growth(*pairs[k], pull(path[k], A))[1]
-    found = np.log(singular[k + 1, 1] / singular[k, 1]) / 5
-    print(f"{t:4} {forecast:27.3f} {found:21.3f}")
-    assert abs(forecast / found - 1) < 0.05, "see exercise 04.4"
-
 # %% [markdown]
 # *Predict*: by the formula for $\sigma_k(W_t)$, how does the ratio $\sigma_2 / \sigma_1$ at the time when
 # $\sigma_1$ reaches 1 depend on $\beta$?
@@ -499,7 +463,7 @@ for t in (50, 150, 200, 250):
 # %%
 few = many_Y[:100]
 bar = np.linalg.svd(few / 2 / (few != 0).sum((1, 2), keepdims=True), compute_uv=False)
-arrived, slower = [], 0
+arrived, slowed = [], []
 print("start   sigma_2 / sigma_1 at sigma_1 = 1: lowest tenth below   median   highest tenth above")
 for start in (1e-3, 1e-4):
     run = side_by_side(*begin([start], few), few, np.ones(600), range(3, 601, 3))[:, 0]
@@ -508,14 +472,15 @@ for start in (1e-3, 1e-4):
     arrived.append([np.interp(0, one, two - one) for one, two in both])
     low, middle, high = np.quantile(np.exp(arrived[-1]), [0.1, 0.5, 0.9])
     print(f"{start:.0e} {low:52.4f} {middle:8.3f} {high:21.2f}")
-    rates = [np.interp(np.log([0.1, 3]), one[1:], np.diff(two)) for one, two in both]
-    slower += sum(after < before for before, after in rates)
+    rates = [np.interp(np.log([0.1, 10]), one[1:], np.diff(two)) for one, two in both]
+    slowed += [after / before for before, after in rates]
 found, exponent = -np.diff(arrived, axis=0)[0] / np.log(10), 2 - 2 * bar[:, 1] / bar[:, 0]
 off = abs(found - exponent).max()
 print(f"exponent of beta: {exponent.min():.2f} to {exponent.max():.2f}, wrong by up to {off:.3f}")
-print(f"sigma_2 grows more slowly at sigma_1 = 3 than at 0.1: {slower} of 200 runs")
+low, high = np.median(slowed), max(slowed)
+print(f"rate of sigma_2 at sigma_1 = 10 over that at 0.1: median {low:.2f}, highest {high:.2f}")
 assert off < 0.02
-assert slower == 200
+assert max(slowed) < 0.99
 for t in (600, 2000):
     print(f"our run after {t} steps: cosine to W_nuc {cosine(path[t // 5 - 1], W_nuc):.2f}")
     assert 0.935 < cosine(path[t // 5 - 1], W_nuc) < 0.945
@@ -543,10 +508,10 @@ show(
 # **Figure 3.** Descent on the factors from $\beta = 0.001$, and `race` (dashed). Dotted: the value 1.
 
 # %% [markdown]
-# When $\sigma_1$ reaches 1, $\sigma_2$ has grown by the factor $(4 / \beta^2)^{\bar\sigma_2 /
+# When $\sigma_1$ reaches 1, $\sigma_2$ has grown by about the factor $(4 / \beta^2)^{\bar\sigma_2 /
 # \bar\sigma_1}$, so the ratio goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$. This exponent is right
-# on all hundred surveys: **the smaller the start, the greedier the run.** And in all 200 runs $\sigma_2$ has
-# slowed down by the time $\sigma_1$ is 3: answers that are right already pull less.
+# within .02 on all hundred $10 \times 10$ surveys: **the smaller the start, the greedier the run.** Later
+# $\sigma_2$ slows down in all 200 runs: right answers pull less by then, wrong ones more, but not enough.
 #
 # The cosine of our run to $W_{\mathrm{nuc}}$ then stays at 0.94. Is it merely slow?
 
@@ -554,9 +519,9 @@ show(
 # ## 4.6 The stall
 #
 # > **Theorem** (Lyu & Li 2020, Ji & Telgarsky 2020, informally). *Follow gradient flow on the logistic
-# > loss of $\langle A_i, U V^\top \rangle$. If it ever reaches $L < \frac1n \log 2$ (all answers right), then
-# > $L \to 0$, and the direction of $(U, V)$ converges to that of a KKT point of the problem on the left of
-# > (P).*
+# > loss of $\langle A_i, U V^\top \rangle$. If it ever reaches $L < \frac1n \log 2$ (then all answers are
+# > right), then $L \to 0$, and the direction of $(U, V)$ converges to that of a KKT point of the problem on the
+# > left of (P).*
 #
 # A **KKT point** satisfies the conditions of lesson 02: all $\langle A_i, U V^\top \rangle \ge 1$, and there
 # are $\lambda_i \ge 0$, positive only where $\langle A_i, U V^\top \rangle = 1$, such that
@@ -574,10 +539,53 @@ show(
 # If it is 1, the point solves (P). If it is larger, the **leading pair** of $S$, the singular vectors $\xi$
 # and $\zeta$ of its largest singular value, is missing from $W$.
 #
-# With a **free column**, $\operatorname{rank} W < m$, $U q = V q = 0$ for a unit vector $q$. Adding
-# $\delta\, \xi q^\top$ to $U$ and $\delta\, \zeta q^\top$ to $V$ adds $\delta^2 \xi \zeta^\top$ to $W$.
-# While this hardly changes the pull, $\delta$ grows at $\lVert S \rVert_{\mathrm{op}}$ times the rate of the
-# factors, so a run may leave. How soon hangs on how small $\delta$ is.
+# A run nearby still has a little of it, $\xi^\top W \zeta$. Does it come back?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercise 04.4: How the missing comes back
+#
+# ★★☆ · 10 minutes
+#
+# Let $\xi, \zeta$ be the leading pair of the pull $M$; hold $M$ still. Balanced factors, $U^\top U = V^\top
+# V$, move. Suppose that $\xi^\top W \zeta$ and $\langle M, W \rangle$ are positive. While $\lVert W \rVert_*$
+# grows by one percent, by how many does $\xi^\top W \zeta$? Return this **exponent**, the ratio of the
+# rates.
+#
+# <details><summary>Hint 1</summary>
+#
+# $\xi^\top W \zeta$ is the inner product of $p = U^\top \xi$ and $r = V^\top \zeta$. How do these two vectors
+# move?
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# For balanced factors $\lVert W \rVert_*$ is the cost, now and later.
+# </details>
+
+
+# %%
+@exercise("04.4")
+def escape(U, V, M):
+    """The exponent, a number: for balanced U (d1, m), V (d2, m), and the pull M (d1, d2)."""
+    ### BEGIN SOLUTION
+    left, values, right = np.linalg.svd(M)
+    p, r = U.T @ left[:, 0], V.T @ right[0]  # p' = s r and r' = s p, with s = values[0]
+    norm = ((U**2).sum() + (V**2).sum()) / 2  # its speed: <U, M V> + <V, M^T U>
+    return values[0] * (p @ p + r @ r) / (p @ r) / (2 * (M * (U @ V.T)).sum() / norm)
+    ### END SOLUTION
+
+
+# %%
+check("04.4", escape)
+
+# %% [markdown]
+# With $p = U^\top \xi$, $r = V^\top \zeta$ and the pull scaled to $\langle S, W \rangle = \lVert W \rVert_*$,
+#
+# $$\frac{d \log \xi^\top W \zeta}{d \log \lVert W \rVert_*} = c\; \frac{\lVert p \rVert^2 + \lVert r
+# \rVert^2}{2\, p^\top r} \ge c, \qquad c = \lVert S \rVert_{\mathrm{op}} .$$
+#
+# As $p' \propto r$ and $r' \propto p$, the sum $p + r$ grows and the difference decays: soon $p \approx r$.
+# **The missing grows like $\lVert W \rVert_*^c$,** its share of $\lVert W \rVert_*$ like $\lVert W
+# \rVert_*^{c - 1}$, as long as $S$ stays.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.5: What a run remembers
@@ -628,74 +636,77 @@ check("04.5", remembered)
 # missing does start, but slowly if $\beta$ is small.
 
 # %%
-print("beta   step   nuclear norm   cost   predicted   rate of sigma_2, 04.4   04.5")
+print("beta   step   nuclear norm   cost   predicted")
 for start in (3.0, 0.1):
     for t, (U, V) in zip((100, 1000), descend(start * np.eye(d), 0 * Y, A, 1.0, (100, 1000)), strict=True):
-        W, M, cost = U @ V.T, pull(U @ V.T, A), ((U**2).sum() + (V**2).sum()) / 2
-        forecast, speeds = remembered(W, M, start)
-        print(f"{start:4} {t:6} {np.linalg.norm(W, 'nuc'):14.2f} {cost:6.2f} {forecast:11.2f}", end="")
-        print(f"{growth(U, V, M)[1]:24.2g} {speeds[1] / np.linalg.svd(W)[1][1]:6.2g}")
+        W, cost = U @ V.T, ((U**2).sum() + (V**2).sum()) / 2
+        forecast, _ = remembered(W, pull(W, A), start)
+        print(f"{start:4} {t:6} {np.linalg.norm(W, 'nuc'):14.2f} {cost:6.2f} {forecast:11.2f}")
         assert abs(forecast / cost - 1) < 0.01, "see exercise 04.5"
 
 # %% [markdown]
 # `follow` takes steps so short that they follow the flow, until the loss has the given number
-# of *digits*, $-\log_{10} L$. `judge` returns
-#
-# - $c = \lVert S \rVert_{\mathrm{op}}$, where $S$ is the run's pull, scaled to $\langle S, W \rangle =
-#   \lVert W \rVert_*$;
-# - the cosine of $(U, V)$ to $(S V, S^\top U)$, which is 1 at a KKT point;
-# - the nuclear margin.
+# of *digits*, $-\log_{10} L$. `judge` returns $c$, the leading pair of $S$ and the nuclear margin.
 #
 # *Predict*: which of three starts is nearest to the largest nuclear margin at 300 digits?
 
 
 # %%
-_, others = tables(range(1200, 1220))
-nuclear, largest = solve(others)[:2]
 starts, digits = (1e-1, 1e-3, 1e-5), [10, 30, 100, 300]
-c, kkt, margins = judge(*follow(*begin(starts, others), others, digits)[:2], others)
-reached = margins / largest  # (digits, starts, surveys)
-print("20 surveys, median (worst)   margin / largest        KKT cosine               c   c > 1.1")
-for k, start in enumerate(starts):
-    for j in (0, 2, 3):
-        print(f"beta {start:.0e}, {digits[j]:3} digits   ", end="")
-        for values, worst in ((reached, np.min), (kkt, np.min), (c, np.max)):
-            print(f"{np.median(values[j, k]):9.3f} ({worst(values[j, k]):.3f})", end="")
-        print(f"{(c[j, k] > 1.1).sum():8}")
-nearer = (reached[-1, :-1] > reached[-1, 1:]).sum(1)
-print("at 300 digits nearer from 1e-1 than 1e-3, from 1e-3 than 1e-5:", *nearer)
-assert (np.diff(reached, axis=0) > 0).all()  # each margin climbs
-assert nearer.tolist() == [18, 19]
-assert (c[2, 1:].min() > 1.1) & (kkt[2, 1:].min() > 0.97)
-
+print("20 surveys      margin / largest, medians,         c: 10, 50, 90 percent     exponent:")
+print("size  start     at 10, 30, 100, 300 digits         below                     10, 50, 90 percent")
+for size in (6, 10):
+    _, others = tables(range(1200, 1220), size)
+    nuclear, largest = solve(others)[:2]
+    U, V, _ = follow(*begin(starts, others), others, digits)
+    W, (c, xi, zeta, margins) = U @ V.mT, judge(U, V, others)
+    reached, held = margins / largest, (c[1] + c[2]) / 2  # (digits, starts, surveys), (starts, surveys)
+    early, late = np.log(np.einsum("ksa,jksab,ksb->jks", xi[1], W[1:3], zeta[1]))
+    early_norm, late_norm = np.log(np.linalg.norm(W[1:3], "nuc", axis=(-2, -1)))
+    exponent = (late - early) / (late_norm - early_norm)
+    for k, start in enumerate(starts):
+        print(f"{size:4}  {start:.0e}", end="")
+        ranges = np.quantile((held[k], exponent[k]), [0.1, 0.5, 0.9], axis=1).T
+        for part in (np.median(reached[:, k], axis=1), *ranges):
+            print("    ", *(f"{value:6.3f}" for value in part), end="")
+        print()
+        assert np.median(abs(exponent[k] - held[k])) < 0.1
+    nearer = (reached[-1, :-1] > reached[-1, 1:]).sum(1)
+    print("at 300 digits nearer from 1e-1 than 1e-3, from 1e-3 than 1e-5:", *nearer)
+    assert (np.diff(reached, axis=0) > 0).all()  # each margin climbs
+finer = judge(*follow(*begin(starts, others), others, digits, pace=0.5)[:2], others)[-1]
+print(f"steps half as long: margins change by at most {100 * abs(finer / margins - 1).max():.2f} percent")
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 2, figsize=(8.6, 3.2))
-for values, ax in zip((reached, c), axes, strict=True):
-    for k, (color, marker) in enumerate(zip(("green", "blue", "orange"), "^os", strict=True)):
-        low, middle, high = np.quantile(values[:, k], [0, 0.5, 1], axis=1)
-        x, bars = np.array(digits) * 1.07 ** (k - 1), (middle - low, high - middle)
-        style = {"color": COLORS[color], "marker": marker, "markersize": 5, "elinewidth": 1.2, "capsize": 2}
-        ax.errorbar(x, middle, bars, label=rf"$\beta = 10^{{{-1 - 2 * k}}}$", **style)
-    ax.axhline(1, color=COLORS["black"], linestyle=":", linewidth=1.3)
-    ax.set(xscale="log", xlabel="digits of the loss", xticks=digits, xticklabels=digits)
-    ax.minorticks_off()
+for k, (color, marker) in enumerate(zip(("green", "blue", "orange"), "^os", strict=True)):
+    low, middle, high = np.quantile(reached[:, k], [0, 0.5, 1], axis=1)
+    x, bars = np.array(digits) * 1.07 ** (k - 1), (middle - low, high - middle)
+    style = {"color": COLORS[color], "marker": marker, "markersize": 5}
+    axes[0].errorbar(x, middle, bars, elinewidth=1.2, capsize=2, **style)
+    label = rf"$\beta = 10^{{{-1 - 2 * k}}}$"
+    axes[1].plot(held[k], exponent[k], linestyle="", label=label, **style)
+axes[0].axhline(1, color=COLORS["black"], linestyle=":", linewidth=1.3)
+axes[0].set(xscale="log", xlabel="digits of the loss", xticks=digits, xticklabels=digits)
+axes[0].minorticks_off()
 axes[0].set(ylabel=r"$\mu(W) / \hat\mu$", ylim=(0.74, 1.02))
-axes[1].set(ylabel="$c$", ylim=(0.9, 2.6))
+axes[1].plot([1, 2.2], [1, 2.2], color=COLORS["black"], linestyle=":", linewidth=1.3)
+axes[1].set(xlabel="$c$, mean of both ends", ylabel="exponent, 30 to 100 digits")
 axes[1].legend(fontsize=9)
 show(
     fig,
     alt="Left: the margin over the largest against the digits of the loss, for three starts. The medians "
-    "climb towards 1, from the largest start to 0.997 at 300 digits, from the smallest to 0.94. Right: c "
-    "falls towards 1 from the largest start, and is still near 1.7 from the smallest.",
+    "climb towards 1, from the largest start to 0.997 at 300 digits, from the smallest to 0.94. Right: the "
+    "exponent against c, between 1 and 2.2; the points lie along the diagonal, most on it, some below.",
 )
 
 # %% [markdown]
-# **Figure 4.** Medians and ranges of 20 surveys; dotted: 1, the solution of (P).
+# **Figure 4.** 20 surveys, $10 \times 10$. Left: medians and ranges. Right: dotted, exponent $= c$.
 
 # %% [markdown]
-# At 100 digits all runs from the two small starts are near a KKT point with $c > 1.1$: a **stall**. Their
-# margins go on climbing. Of two starts the larger is nearer on 18 and 19 of 20 (on 100 other surveys, 91 and
-# 99; with 6 people and 6 films hardly any run stalls). All this is measured, on such surveys, not proved.
+# **Merely slow: a power law.** As $\lVert W \rVert_*$ grows nearly like the digits, what is missing gains
+# share like their power $c - 1$: at $c = 1.8$ a factor of 6 from 30 to 300 digits. This is the **stall**. At
+# 300 digits the larger of two starts is nearer on 18 and 19 of 20 surveys; of those of size 6, where $c$ is
+# mostly near 1, on 4 and 13. All this is measured, not proved.
 #
 # *Predict*: with $m = 2$, does a run get all known answers right, as the truth's inner products do?
 
@@ -716,8 +727,9 @@ assert np.linalg.matrix_rank(nuclear, tol=1e-4).min() == 3
 # ## 4.7 A penalty, and the blanks
 #
 # Weight decay ends the wait: minimise the loss plus $\varepsilon$ times the cost. Let $s$ be the largest
-# singular value of $M$. Near a rest with a free column and $s > \varepsilon$ the $\delta$ of section 4.6
-# grows at the rate $s - \varepsilon$: the rest repels.
+# singular value of $M$ at a **rest**, where nothing moves. In a **free column**, $U q = V q = 0$ with
+# $\lVert q \rVert = 1$, add $\delta\, \xi q^\top$ to $U$ and $\delta\, \zeta q^\top$ to $V$: this hardly
+# changes $M$, and $\delta$ grows at the rate $s - \varepsilon$. If $s > \varepsilon$, the rest repels.
 #
 # If $s = \varepsilon$ at a rest, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: for every
 # other $\tilde W$ the convex loss has $L(\tilde W) \ge L(W) - \langle M, \tilde W - W \rangle$, and $\langle
@@ -732,9 +744,9 @@ W = rest(*begin([1e-8, 0.1, 10], others), others, 1e-3, steps=(2000, 4400))
 away = np.linalg.norm(W - W[1], axis=(-2, -1)) / np.linalg.norm(W[1], axis=(-2, -1))
 print(f"20 surveys, three starts: tables at most {100 * away.max():.1f} percent apart")
 assert away.max() < 0.01
-assert c_of(W, others).max() < 1.003  # c of section 4.6, here s / epsilon
+assert c_of(W, others).max() < 1.01  # c of section 4.6, here s / epsilon
 ends = {f"penalty {eps}": rest(*begin([0.1], many_Y), many_Y, eps)[0] for eps in (0.01, 0.003, 0.001)}
-assert c_of(np.array(list(ends.values())), many_Y).max() < 1.003
+assert c_of(np.array(list(ends.values())), many_Y).max() < 1.01
 ends = {"short run": many_W, **ends, "W_nuc": many_nuc}
 print("200 surveys     unknown right, percent   less the short run   mean cosine to W_nuc")
 for name, W in ends.items():
@@ -745,8 +757,8 @@ assert np.allclose(lost, [0, 0.3, 0.8, 1.0, 1.5], atol=0.3)
 
 # %% [markdown]
 # **With a small penalty, descent on ten columns ends near the smallest nuclear norm, from each of three
-# starts:** at one table with $s = \varepsilon$, the nearer to $W_{\mathrm{nuc}}$ the smaller $\varepsilon$.
-# The short run fills the blanks a little better than $W_{\mathrm{nuc}}$.
+# starts:** within 1 % at one table with $s = \varepsilon$, the nearer to $W_{\mathrm{nuc}}$ the smaller
+# $\varepsilon$. The short run fills the blanks of $10 \times 10$ a little better than $W_{\mathrm{nuc}}$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## 4.8 Your own start
@@ -827,14 +839,15 @@ progress("04")
 # ## Summary
 #
 # - A product moves along $M V V^\top + U U^\top M$; from a small start, towards low rank.
-# - A KKT point with $\lVert S \rVert_{\mathrm{op}} = 1$ solves (P). Near one with more a run may stall, on
-#   most of our surveys longer from a smaller start. With two columns it may never separate the answers.
+# - Plain descent that separates the answers heads for a KKT point, and reaches $W_{\mathrm{nuc}}$ if $c = 1$
+#   there; on the way what is missing gains share only like the power $c - 1$ of the digits.
 # - With a small penalty and ten columns our runs end near $W_{\mathrm{nuc}}$.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | a small start is greedy | $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$ | exponent within .02, 100 surveys |
-# | a run remembers its start | $C = \sum_k \sqrt{\sigma_k^2 + \beta^4 / 4}$ | within 1 % |
+# | a run remembers its start | $C = \sum_k \sqrt{\sigma_k^2 + \beta^4 / 4}$ | within 1 %, one survey |
+# | what is missing comes back | $\lVert W \rVert_*^c$ | 1.59, $c = 1.64$ (medians, $\beta = .001$) |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

@@ -83,43 +83,61 @@ def charges_balanced(U, V, eps_U, eps_V):
     return charged(p * np.sqrt(s), qt.T * np.sqrt(s), eps_U, eps_V)
 
 
-def growth_by_autograd(U, V, M):
-    """The derivative of log sigma along both factors' speeds."""
+def leading(matrix):
+    """The leading pair of a matrix."""
+    left, _, right = np.linalg.svd(matrix)
+    return left[:, 0], right[0]
+
+
+def escape_by_autograd(U, V, M):
+    """Both logarithms' derivatives along the factors' speeds, of the singular values' sum as it is."""
+    xi, zeta = map(torch.tensor, leading(M))
     U, V, M = (torch.tensor(array) for array in (U, V, M))
-    _, rates = torch.func.jvp(lambda U, V: torch.linalg.svdvals(U @ V.T).log(), (U, V), (M @ V, M.T @ U))
-    return [rates[0], rates[1]]
+
+    def logarithms(U, V):
+        return torch.stack([xi @ U @ V.T @ zeta, torch.linalg.svdvals(U @ V.T).sum()]).log()
+
+    _, (one, other) = torch.func.jvp(logarithms, (U, V), (M @ V, M.T @ U))
+    return one / other
 
 
-def rates_of_a_step(U, V, M):
-    """Over one step of size one."""
-    before, after = np.linalg.svd(U @ V.T)[1], np.linalg.svd((U + M @ V) @ (V + M.T @ U).T)[1]
-    return np.log(after / before)[:2]
+def escape_by_speeds(U, V, M):
+    """The speed of exercise 04.1 between the vectors, over <Xi Z^T, speed>: right as well."""
+    speed = M @ V @ V.T + U @ U.T @ M
+    left, sigma, right = np.linalg.svd(U @ V.T, full_matrices=False)
+    r = (sigma > 1e-9).sum()
+    xi, zeta = leading(M)
+    of_norm = (left[:, :r] @ right[:r] * speed).sum() / sigma.sum()
+    return xi @ speed @ zeta / (xi @ U @ V.T @ zeta) / of_norm
 
 
-def rates_of_first_order(U, V, M):
-    """W moved by its whole speed, then compared."""
-    moved = U @ V.T + M @ V @ V.T + U @ U.T @ M
-    return (np.linalg.svd(moved)[1] / np.linalg.svd(U @ V.T)[1] - 1)[:2]
+def escape_in_a_step(eta, sign=1):
+    """Over one step of a size, M held still."""
+
+    def logs(U, V, M):
+        xi, zeta = leading(M)
+        return np.log([abs(xi @ U @ V.T @ zeta), np.linalg.norm(U @ V.T, "nuc")])
+
+    def answer(U, V, M):
+        change = logs(U + eta * M @ V, V + sign * eta * M.T @ U, M) - logs(U, V, M)
+        return change[0] / change[1]
+
+    return answer
 
 
-def rates_in_order_of_rates(U, V, M):
-    return sorted(map(float, growth_by_autograd(U, V, M)[:2]))
+def escape_along(pair, of_norm):
+    """Another pair, (xi, zeta) from (U, V, M), or another rate for the norm."""
+
+    def answer(U, V, M):
+        speed = M @ V @ V.T + U @ U.T @ M
+        xi, zeta = pair(U, V, M)
+        return xi @ speed @ zeta / (xi @ U @ V.T @ zeta) / of_norm(U, V, M)
+
+    return answer
 
 
-def rates_of_entries_by_autograd(U, V, M):
-    """The entries of W for what moves."""
-    W, M = torch.tensor(U @ V.T), torch.tensor(M)
-    return torch.func.jvp(lambda W: torch.linalg.svdvals(W).log(), (W,), (M,))[1][:2]
-
-
-def rates_of_the_factors(U, V, M):
-    """Adds the rates of the factors' own singular values."""
-    one = [np.linalg.svd(a + 1e-6 * b)[1][:2] for a, b in ((U, M @ V), (V, M.T @ U))]
-    return sum((new / np.linalg.svd(a)[1][:2] - 1) / 1e-6 for new, a in zip(one, (U, V), strict=True))
-
-
-def rates_of_unit_pull(U, V, M):
-    return np.array([float(r) for r in growth_by_autograd(U, V, M)[:2]]) / np.linalg.norm(M, 2)
+def rate_of_norm(U, V, M):
+    return 2 * (M * (U @ V.T)).sum() / np.linalg.norm(U @ V.T, "nuc")
 
 
 def a_pair(W, beta):
@@ -205,15 +223,23 @@ ANSWERS = {
         ],
     },
     "04.4": {
-        "also_right": growth_by_autograd,
+        "also_right": escape_by_autograd,
         "wrong": [
-            rates_of_a_step,
-            rates_of_first_order,
-            rates_in_order_of_rates,
-            rates_of_entries_by_autograd,
-            rates_of_the_factors,
-            rates_of_unit_pull,
-            lambda U, V, M: growth_by_autograd(U, V, M)[1],
+            escape_in_a_step(1.0),
+            escape_in_a_step(0.1),
+            escape_in_a_step(1e-6, sign=0),
+            escape_in_a_step(1e-6, sign=-1),
+            lambda U, V, M: 1.0,
+            escape_along(lambda U, V, M: leading(M), lambda U, V, M: 2 * np.linalg.norm(M, 2)),
+            escape_along(
+                lambda U, V, M: leading(M), lambda U, V, M: (M * (U @ V.T)).sum() / np.linalg.norm(U)
+            ),
+            escape_along(lambda U, V, M: leading(M @ V @ V.T + U @ U.T @ M), rate_of_norm),
+            escape_along(
+                lambda U, V, M: leading(M), lambda U, V, M: rate_of_norm(U, V, M) * np.linalg.norm(M, 2)
+            ),
+            lambda U, V, M: np.linalg.norm(M, 2) / rate_of_norm(U, V, M),
+            lambda U, V, M: (escape_by_autograd(U, V, M), rate_of_norm(U, V, M)),
         ],
     },
     "04.5": {
