@@ -384,8 +384,8 @@ check("04.3", charges)
 #
 # since $\langle S, W \rangle = \sum_k \sigma_k\, \xi_k^\top S\, \zeta_k \le \lVert S \rVert_{\mathrm{op}}
 # \lVert W \rVert_*$. Where both ends meet, $W$ lives only where $S$ has its largest singular value: that
-# bounds its rank. `solve` returns a $W_{\mathrm{nuc}}$ (on 18 of section 4.6's 20 surveys the only one), its
-# margin, the weights, and what `svm.certified_rank` counts with.
+# bounds its rank. `solve` returns a $W_{\mathrm{nuc}}$ (on 18 of section 4.6's 20 surveys the only one) and
+# more.
 
 
 # %%
@@ -416,8 +416,7 @@ assert np.linalg.matrix_rank(W_nuc, tol=1e-6) == svm.certified_rank(*solved) == 
 assert -1e-9 <= 1 - lower / upper < 1e-6
 
 # %% [markdown]
-# Our run on the factors is near $W_{\mathrm{nuc}}$, but not there. It leans towards low rank more than
-# $W_{\mathrm{nuc}}$, as on 192 of 200 surveys. Why?
+# Our run is near $W_{\mathrm{nuc}}$, but leans towards low rank more, as on 192 of 200 surveys. Why?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.5 A race
@@ -441,9 +440,7 @@ assert -1e-9 <= 1 - lower / upper < 1e-6
 # of the logarithm, in $\eta t$), about $2 \bar\sigma_k$. Small differences in $\bar\sigma_k$ become large
 # ones in $W$.
 #
-# Later, as vectors that keep their length only turn, $\sigma_k = \xi_k^\top W \zeta_k$ has the speed
-# $\xi_k^\top W' \zeta_k$, with $W'$ from exercise 04.1: where $U^\top U \approx V^\top V$, a rate of $2\,
-# \xi_k^\top M \zeta_k$.
+# Later the rate is $2\, \xi_k^\top M \zeta_k$ (exercise 04.5).
 #
 # *Predict*: once $\sigma_1$ is large, does $\sigma_2$ grow faster than before, or more slowly?
 
@@ -457,8 +454,8 @@ def race(M, beta, eta, t):
 
 singular = np.linalg.svd(path, compute_uv=False)  # every fifth step
 # %% [markdown]
-# *Predict*: by the formula for $\sigma_k(W_t)$, how does the ratio $\sigma_2 / \sigma_1$ at the time when
-# $\sigma_1$ reaches 1 depend on $\beta$?
+# *Predict*: by the formula for $\sigma_k(W_t)$, how does $\sigma_2 / \sigma_1$, when $\sigma_1$ reaches 1,
+# depend on $\beta$?
 
 # %%
 few = many_Y[:100]
@@ -510,8 +507,8 @@ show(
 # %% [markdown]
 # When $\sigma_1$ reaches 1, $\sigma_2$ has grown by about the factor $(4 / \beta^2)^{\bar\sigma_2 /
 # \bar\sigma_1}$, so the ratio goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$. This exponent is right
-# within .02 on all hundred $10 \times 10$ surveys: **the smaller the start, the greedier the run.** Later
-# $\sigma_2$ slows down in all 200 runs: right answers pull less by then, wrong ones more, but not enough.
+# within .02 on all hundred surveys: **the smaller the start, the greedier the run.** Later $\sigma_2$ slows
+# down in all 200 runs, as right answers pull less.
 #
 # The cosine of our run to $W_{\mathrm{nuc}}$ then stays at 0.94. Is it merely slow?
 
@@ -520,7 +517,7 @@ show(
 #
 # > **Theorem** (Lyu & Li 2020, Ji & Telgarsky 2020, informally). *Follow gradient flow on the logistic
 # > loss of $\langle A_i, U V^\top \rangle$. If it ever reaches $L < \frac1n \log 2$ (then all answers are
-# > right), then $L \to 0$, and the direction of $(U, V)$ converges to that of a KKT point of the problem on the
+# > right), $L \to 0$, and the direction of $(U, V)$ converges to that of a KKT point of the problem on the
 # > left of (P).*
 #
 # A **KKT point** satisfies the conditions of lesson 02: all $\langle A_i, U V^\top \rangle \ge 1$, and there
@@ -546,10 +543,9 @@ show(
 #
 # ★★☆ · 10 minutes
 #
-# Let $\xi, \zeta$ be the leading pair of the pull $M$; hold $M$ still. Balanced factors, $U^\top U = V^\top
-# V$, move. Suppose that $\xi^\top W \zeta$ and $\langle M, W \rangle$ are positive. While $\lVert W \rVert_*$
-# grows by one percent, by how many does $\xi^\top W \zeta$? Return this **exponent**, the ratio of the
-# rates.
+# Let $\xi, \zeta$ be the leading pair of the pull $M$, held still. Balanced factors move, with $\xi^\top W
+# \zeta$ and $\langle M, W \rangle$ positive. While $\lVert W \rVert_*$ grows by one percent, by how many
+# does $\xi^\top W \zeta$? Return this **exponent**, the ratio of the rates.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -578,14 +574,12 @@ def escape(U, V, M):
 check("04.4", escape)
 
 # %% [markdown]
-# With $p = U^\top \xi$, $r = V^\top \zeta$ and the pull scaled to $\langle S, W \rangle = \lVert W \rVert_*$,
-#
 # $$\frac{d \log \xi^\top W \zeta}{d \log \lVert W \rVert_*} = c\; \frac{\lVert p \rVert^2 + \lVert r
-# \rVert^2}{2\, p^\top r} \ge c, \qquad c = \lVert S \rVert_{\mathrm{op}} .$$
+# \rVert^2}{2\, p^\top r} \ge c, \qquad c = \lVert S \rVert_{\mathrm{op}} ,$$
 #
-# As $p' \propto r$ and $r' \propto p$, the sum $p + r$ grows and the difference decays: soon $p \approx r$.
-# **The missing grows like $\lVert W \rVert_*^c$,** its share of $\lVert W \rVert_*$ like $\lVert W
-# \rVert_*^{c - 1}$, as long as $S$ stays.
+# with $p = U^\top \xi$, $r = V^\top \zeta$, and $S$ the pull scaled to $\langle S, W \rangle = \lVert W
+# \rVert_*$. As $p' \propto r$, $r' \propto p$, soon $p \approx r$. **What is missing grows like $\lVert W
+# \rVert_*^c$,** its share like $\lVert W \rVert_*^{c - 1}$, while $S$ stays.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.5: What a run remembers
@@ -593,7 +587,7 @@ check("04.4", escape)
 # ★★★ · 15 minutes
 #
 # Square factors start from $U = \beta I$, $V = 0$ and follow the gradient flow. Show that $U^\top U - V^\top
-# V$ never changes. Let the singular values of $W$ be positive and distinct, and return, from $W$, $M$ and
+# V$ never changes. Return, for positive, distinct singular values of $W$, from $W$, $M$ and
 # $\beta$ alone,
 #
 # 1. the cost $C$ of the factors;
@@ -607,7 +601,8 @@ check("04.4", escape)
 # <details><summary>Hint 2</summary>
 #
 # $W W^\top = U\, V^\top V\, U^\top$: put in what you know of $V^\top V$, and find the eigenvalues of $U
-# U^\top$.
+# U^\top$. In $\sigma_k = \xi_k^\top W \zeta_k$ vectors that keep their length only turn, at right angles to
+# themselves: $\sigma_k' = \xi_k^\top W' \zeta_k$.
 # </details>
 
 
@@ -632,8 +627,7 @@ check("04.5", remembered)
 # \xi_k^\top M \zeta_k .$$
 #
 # **The start sets a scale, $\beta^2 / 2$.** Singular values far above it cost their sum, the nuclear norm.
-# Those far below it grow at the speed $\beta^2\, \xi_k^\top M \zeta_k$, like trained entries: what is
-# missing does start, but slowly if $\beta$ is small.
+# Those far below it grow at the speed $\beta^2\, \xi_k^\top M \zeta_k$, like trained entries.
 
 # %%
 print("beta   step   nuclear norm   cost   predicted")
@@ -645,8 +639,8 @@ for start in (3.0, 0.1):
         assert abs(forecast / cost - 1) < 0.01, "see exercise 04.5"
 
 # %% [markdown]
-# `follow` takes steps so short that they follow the flow, until the loss has the given number
-# of *digits*, $-\log_{10} L$. `judge` returns $c$, the leading pair of $S$ and the nuclear margin.
+# `follow` takes short steps along the flow until the loss has given *digits*, $-\log_{10} L$. `judge`
+# returns $c$, the leading pair of $S$ and the nuclear margin.
 #
 # *Predict*: which of three starts is nearest to the largest nuclear margin at 300 digits?
 
@@ -703,10 +697,10 @@ show(
 # **Figure 4.** 20 surveys, $10 \times 10$. Left: medians and ranges. Right: dotted, exponent $= c$.
 
 # %% [markdown]
-# **Merely slow: a power law.** As $\lVert W \rVert_*$ grows nearly like the digits, what is missing gains
-# share like their power $c - 1$: at $c = 1.8$ a factor of 6 from 30 to 300 digits. This is the **stall**. At
-# 300 digits the larger of two starts is nearer on 18 and 19 of 20 surveys; of those of size 6, where $c$ is
-# mostly near 1, on 4 and 13. All this is measured, not proved.
+# **Merely slow: the stall is a power law.** As $\lVert W \rVert_*$ grows nearly like the digits, what is
+# missing gains share like their power $c - 1$: at $c = 1.8$ a factor of 6 from 30 to 300 digits. At 300
+# digits the larger of two starts is nearer on 18 and 19 of 20 surveys; at size 6, where most $c$ are near 1,
+# on 4 and 13. Measured, not proved.
 #
 # *Predict*: with $m = 2$, does a run get all known answers right, as the truth's inner products do?
 
@@ -727,12 +721,12 @@ assert np.linalg.matrix_rank(nuclear, tol=1e-4).min() == 3
 # ## 4.7 A penalty, and the blanks
 #
 # Weight decay ends the wait: minimise the loss plus $\varepsilon$ times the cost. Let $s$ be the largest
-# singular value of $M$ at a **rest**, where nothing moves. In a **free column**, $U q = V q = 0$ with
-# $\lVert q \rVert = 1$, add $\delta\, \xi q^\top$ to $U$ and $\delta\, \zeta q^\top$ to $V$: this hardly
-# changes $M$, and $\delta$ grows at the rate $s - \varepsilon$. If $s > \varepsilon$, the rest repels.
+# singular value of $M$ at a **rest**. In a **free column**, $U q = V q = 0$, a little $\xi q^\top$ in $U$
+# and $\zeta q^\top$ in $V$ hardly changes $M$ and grows at the rate $s - \varepsilon$: if this is positive,
+# the rest repels.
 #
-# If $s = \varepsilon$ at a rest, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: for every
-# other $\tilde W$ the convex loss has $L(\tilde W) \ge L(W) - \langle M, \tilde W - W \rangle$, and $\langle
+# If $s = \varepsilon$ at a rest, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: as $L$ is
+# convex, $L(\tilde W) \ge L(W) - \langle M, \tilde W - W \rangle$, and $\langle
 # M, \tilde W \rangle \le \varepsilon \lVert \tilde W \rVert_*$ (section 4.4), with equality at $W$, whose
 # factors are balanced.
 #
@@ -756,9 +750,9 @@ lost = [(by_factors - filled(W, many_truths, many_Y)).mean() for W in ends.value
 assert np.allclose(lost, [0, 0.3, 0.8, 1.0, 1.5], atol=0.3)
 
 # %% [markdown]
-# **With a small penalty, descent on ten columns ends near the smallest nuclear norm, from each of three
-# starts:** within 1 % at one table with $s = \varepsilon$, the nearer to $W_{\mathrm{nuc}}$ the smaller
-# $\varepsilon$. The short run fills the blanks of $10 \times 10$ a little better than $W_{\mathrm{nuc}}$.
+# **With a small penalty, descent on ten columns ends near the smallest nuclear norm:** from three starts
+# within 1 % at one table with $s = \varepsilon$, the nearer to $W_{\mathrm{nuc}}$ the smaller $\varepsilon$.
+# At $10 \times 10$ the short run fills the blanks a little better.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## 4.8 Your own start
@@ -839,15 +833,14 @@ progress("04")
 # ## Summary
 #
 # - A product moves along $M V V^\top + U U^\top M$; from a small start, towards low rank.
-# - Plain descent that separates the answers heads for a KKT point, and reaches $W_{\mathrm{nuc}}$ if $c = 1$
-#   there; on the way what is missing gains share only like the power $c - 1$ of the digits.
+# - Plain descent that separates the answers heads for a KKT point, a solution of (P) if $c = 1$ there; what
+#   is missing on the way gains share only like the power $c - 1$ of the digits.
 # - With a small penalty and ten columns our runs end near $W_{\mathrm{nuc}}$.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | a small start is greedy | $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$ | exponent within .02, 100 surveys |
-# | a run remembers its start | $C = \sum_k \sqrt{\sigma_k^2 + \beta^4 / 4}$ | within 1 %, one survey |
-# | what is missing comes back | $\lVert W \rVert_*^c$ | 1.59, $c = 1.64$ (medians, $\beta = .001$) |
+# | what is missing comes back | $\lVert W \rVert_*^c$ | medians 1.59, $c = 1.64$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
