@@ -840,7 +840,7 @@ progress("04")
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | small starts are greedy | $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$ | within .02, 100 of $10{\times}10$ |
+# | small starts are greedy | $\beta^{2 - 2\bar\sigma_2 / \bar\sigma_1}$ | within .02, 100 of $10{\times}10$ |
 # | what is missing comes back | $\lVert W \rVert_*^c$ | median 1.59, $c = 1.64$, $\beta{=}.001$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
