@@ -581,7 +581,7 @@ def excess(own, rival):
 
 own, first, to_first, gone = map(cases, ("own", "first", "to_first", "gone"))
 over, places = {at: excess(own[at], first[at]) for at in own}, list(dict(own.keys()))
-print("excess over the first slope (cosine to it, loss gone, the gap of the new part that would show)", end="")
+print("excess over the first slope (cosine to it, loss gone, the gap of the new part that shows)", end="")
 for place in places:
     print(f"\n{place:40s}", end="")
     for at in (at for at in own if at[0] == place):
