@@ -309,8 +309,8 @@ for rho, path in constant.items():
 # ★★★ · 8 minutes
 #
 # In the plane, $w$ with $w_1 > w_2 > 0$ has two worst points, $a$ and $b$, with $a_1, b_1 > 0$. Neither is a
-# multiple of the other. The $\rho$ between 1 and $\infty$ for which $w$ is best form an interval. Return its
-# two ends, the lower one first; they may be 1 and `np.inf`.
+# multiple of the other. $w$ is best for at least one $\rho$ between 1 and $\infty$, and these $\rho$ form an
+# interval. Return its two ends, the lower one first; they may be 1 and `np.inf`.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -415,7 +415,7 @@ for rho in (1.0, 2.0, np.inf):
 
 # %% [markdown]
 # With $\ell_1$ and $\ell_\infty$, these runs with steps of 1 stop gaining. Where they lose more than 100
-# percent, they do not separate the points. The shrinking steps lose less and less, as the theorem says. NGD
+# percent, they do not separate the points. The shrinking steps lose less and less. NGD
 # does not mind steps of 1 here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -441,7 +441,7 @@ for rho in (1.0, 2.0, np.inf):
 # %%
 @exercise("03.3")
 def longest_step(a, b):
-    """The longest constant step with which sign descent is never trapped, for a and b of shape (2,)."""
+    """The longest constant step with which sign descent, from any start, is never trapped: a, b (2,)."""
     ### BEGIN SOLUTION
     between = np.log(a[0] * b[1] / (a[1] * b[0]))  # of the two places where a sign changes
     return between / np.abs(a - b).sum()  # a step that changes both signs carries x so far
@@ -495,12 +495,12 @@ def mirror_descent(rho, steps):
 mirror = {rho: mirror_descent(rho, 10_000) for rho in (1.5, 3.0)}
 for rho, path in mirror.items():
     away = abs(degrees(path[-1]) - degrees(best[rho][0]))
-    print(f"rho = {rho}: {away:.4f} degrees away")
+    print(f"rho = {rho}: {away:.2f} degrees away after 10,000 steps")
     assert away < 0.5
 
 # %% [markdown]
-# The cross marks where the ball of $\ell_\rho$ touches the region; the dots are
-# iterates of mirror descent, later ones larger. At which $\rho$ does the cross leave direction $(2, 1)$?
+# The larger $\rho$, the slower: $w$ grows like $t^{1/(\rho-1)}$. The cross marks where the ball of $\ell_\rho$
+# touches the region; the dots are iterates of mirror descent, later ones larger. At which $\rho$ does the cross leave direction $(2, 1)$?
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -696,9 +696,9 @@ for eta, beta2, path in [*runs, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-
 assert np.allclose([seen / memory, degrees(path[seen - 1])], [1.4, 34.7], rtol=0.03)
 
 # %% [markdown]
-# The prediction is right within five percent. Torch's defaults (last row) are taken over after 1.4 real
-# memories, eight degrees short of $\ell_\infty$. All four then turn towards $\ell_2$ (Figure 3, dashed), but
-# do not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
+# On these points the prediction is right within five percent. Torch's defaults (last row) are taken over
+# after 1.4 real memories, eight degrees short of $\ell_\infty$. All four then turn towards $\ell_2$ (Figure
+# 3, dashed), but do not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -973,11 +973,11 @@ progress("03")
 #
 # - Steepest descent with slowly shrinking steps maximises the margin in its own norm, because the slope of
 #   the loss is a bound on that margin. Constant steps can trap sign descent: on two points of the plane,
-#   steps longer than $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ do.
+#   only steps longer than $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ can.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late, Adam with $\varepsilon = 0$ went like sign descent with steps $\eta_{\mathrm{eff}}$. A long memory
-#   delayed the limit. From step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on
+#   delayed the limit. From about step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on
 #   $\varepsilon$ turned it towards $\ell_2$, which it did not reach.
 #
 # | optimiser | norm of its margin | what a step moves |

@@ -769,8 +769,8 @@ assert np.allclose([one, two], [[0, 0], [1.5, -35]], atol=0.1)
 # are equal and opposite. On the right no choice can hold: the only support token, that of sequence 2, scores
 # higher. On the left it scores lower, and $p$ runs off, as far as the steps reach.
 #
-# **With keys of length 1**, as in section 6.6, one sequence has no strict minimum. The Laplacian of $f = \sum_t
-# s_t\, \gamma_t$, the sum of its second derivatives, is
+# **With keys of length 1**, as in section 6.6, one sequence has no strict minimum. The Laplacian of
+# $f = \sum_t s_t\, \gamma_t$, the sum of its second derivatives, is
 #
 # $$\nabla^2 f = -2\, \bar k \cdot \nabla f, \qquad \bar k = \sum_t s_t\, k_t .$$
 #
