@@ -499,8 +499,9 @@ for rho, path in mirror.items():
     assert away < 0.5
 
 # %% [markdown]
-# The larger $\rho$, the slower: $w$ grows like $t^{1/(\rho-1)}$. The cross marks where the ball of $\ell_\rho$
-# touches the region; the dots are iterates of mirror descent, later ones larger. At which $\rho$ does the cross leave direction $(2, 1)$?
+# The larger $\rho$, the slower: $w$ grows like $t^{1/(\rho-1)}$. The cross marks where the ball of
+# $\ell_\rho$ touches the region; the dots are iterates of mirror descent, later ones larger. At which $\rho$
+# does the cross leave direction $(2, 1)$?
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
