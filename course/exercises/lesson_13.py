@@ -219,68 +219,86 @@ PARTS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.3 how long may a step be
-def _lag_by(
-    share=lambda eta, D, c: c * eta**2 / (8 * D),
-    loss=lambda lost, N: -N * np.log(1 - lost),
-    stalls=lambda N: np.inf,
+# --------------------------------------------------------------------------- 13.3 the third part
+def _third_by(
+    tilt=lambda q, multipliers: np.log(q / multipliers),
+    level=lambda a, multipliers: a - a.sum() / multipliers.sum() * multipliers,
+    weights=lambda F, b: np.linalg.solve(F @ F.T, b),
+    more=lambda F, multipliers: 0.0,
 ):
-    def answer(eta, N, D, c):
-        lost = share(eta, D, c)
-        return loss(lost, N) if lost < 1 else stalls(N)
+    def answer(F, q):
+        multipliers = np.linalg.solve(F @ F.T, np.ones(len(F)))
+        with np.errstate(all="ignore"):
+            return level(weights(F, tilt(q, multipliers)), multipliers) @ F + more(F, multipliers)
 
     return answer
 
 
-_lag = _lag_by()
+_third = _third_by()
 
 
-def _lag_cases(rng):
-    """Four steps below the longest, a tenth to nearly all of it, then one above it; N is far from 1."""
+def _third_cases(rng):
+    """Two, three and four support tokens with unlike multipliers, all positive, and N far from 1."""
     cases = []
-    for part in ((0.1, 0.25), (0.4, 0.5), (0.55, 0.65), (0.85, 0.93), (1.1, 1.3), (2.2, 4.0)):
-        N, D, c = rng.uniform(1.8, 4), rng.uniform(0.1, 0.3), rng.uniform(3, 9)
-        cases.append((np.sqrt(8 * D / c) * rng.uniform(*part), N, D, c))
+    for m, size in ((2, 3), (3, 5), (4, 7)):
+        while True:
+            F = rng.uniform(1.5, 2.5) * (rng.normal(size=(m, size)) + 0.4) / np.sqrt(size)
+            G = F @ F.T
+            multipliers = np.linalg.solve(G, np.ones(m))
+            q = rng.uniform(0.1, 3, size=m)
+            if np.linalg.cond(G) < 50 and multipliers.min() > 0.05 and abs(multipliers.sum() - 1) > 0.2:
+                tilts = np.log(q / multipliers), np.log(q), np.log(multipliers)
+                if multipliers.max() > 1.5 * multipliers.min() and min(np.ptp(A) for A in tilts) > 0.4:
+                    break
+        cases.append((F, q))
     return cases
 
 
-LAG = Exercise(
+def _without_square(F, q):
+    """W_dir's share taken out as if W_dir had length 1."""
+    w = _third_by(level=lambda a, multipliers: a)(F, q)
+    w_dir = np.linalg.pinv(F) @ np.ones(len(F))
+    return w - (w @ w_dir) * w_dir
+
+
+THIRD = Exercise(
     id="13.3",
-    title="How long may a step be?",
+    title="The third part",
     points=4,
-    minutes=12,
+    minutes=14,
     difficulty=3,
-    reference=_lag,
-    cases=_lag_cases,
+    reference=_third,
+    cases=_third_cases,
     misconceptions=known(
-        _lag_by(share=lambda eta, D, c: c * eta**2 / (2 * D)),
-        "The bounce goes from -eta/2 to eta/2: u is eta/2, not eta.",
-        _lag_by(share=lambda eta, D, c: c * eta**2 / (4 * D)),
-        "The loss across is H u^2 / 2, with u = eta/2: the factor 1/2 is missing.",
-        _lag_by(share=lambda eta, D, c: c * eta**2 / (16 * D)),
-        "The mean of u^2 over both ends of the bounce is eta^2/4: the factor 1/2 of H u^2 / 2 counts once.",
-        _lag_by(share=lambda eta, D, c: c * eta**2 / (24 * D)),
-        "A run only visits the ends u = -eta/2 and eta/2, not what lies between: u^2 is eta^2/4 at both.",
-        _lag_by(share=lambda eta, D, c: np.sqrt(c * eta**2 / (8 * D))),
-        "The part of the slope that is lost grows with u^2, so with the square of eta / eta_c.",
-        _lag_by(share=lambda eta, D, c: -c * eta**2 / (8 * D), stalls=lambda N: np.nan),
-        "A sign: the narrowing valley, -c e^(-R/N) u^2 / 2, rises along, and takes away from the slope.",
-        _lag_by(loss=lambda lost, N: N * np.log(1 - lost)),
-        "The sign: return how much shorter, a positive number.",
-        _lag_by(loss=lambda lost, N: -np.log(1 - lost)),
-        "That is the lag of R / N: lengths are N times as large.",
-        _lag_by(loss=lambda lost, N: -np.log(1 - lost) / N),
-        "e^(R/N) is smaller by a factor, so that R is shorter by N times its logarithm.",
-        _lag_by(loss=lambda lost, N: N * lost),
-        "The gain of a step falls with the length, by e^(-R/N): the lag is a logarithm.",
-        _lag_by(loss=lambda lost, N: 1 - lost),
-        "That is the part of the slope that is left. How much shorter is R in the end?",
-        _lag_by(loss=lambda lost, N: lost),
-        "That is the part of the slope that is lost. How much shorter is R in the end?",
-        _lag_by(stalls=lambda N: np.nan),
-        "Above eta_c the slope along points back, and its logarithm does not exist: return np.inf.",
-        _lag_by(stalls=lambda N: 0.0),
-        "Above eta_c the run stalls, and the others leave it behind without bound: return np.inf.",
+        _third_by(tilt=lambda q, m: np.log(m / q)),
+        "A sign: a term q_t e^(-F_t.w) with a large q_t needs a larger F_t.w, so F_t.w_3 = log(q_t / lambda_t).",
+        _third_by(tilt=lambda q, m: np.log(q)),
+        "That makes all terms equal. At the best w they are proportional to the multipliers of w_dir.",
+        _third_by(tilt=lambda q, m: -np.log(m)),
+        "The terms are q_t e^(-F_t.w): their factors q_t are missing.",
+        _third_by(tilt=lambda q, m: np.log(q * m)),
+        "Multiplied instead of divided: q_t e^(-F_t.w) is to be proportional to lambda_t.",
+        _third_by(tilt=lambda q, m: q / m),
+        "F_t.w is in an exponent: take the logarithm of q_t / lambda_t.",
+        _third_by(level=lambda a, m: a),
+        "This has a part along w_dir. That is in R / N w_dir already: w_3 is perpendicular to w_dir.",
+        _third_by(level=lambda a, m: a - a.mean()),
+        "Not perpendicular to w_dir: take out a multiple of w_dir, not the mean of the coefficients.",
+        _third_by(
+            tilt=lambda q, m: np.log(q / m) - np.log(q / m).mean(),
+            level=lambda a, m: a,
+        ),
+        "The free constant is not the mean of the logarithms: w_3 perpendicular to w_dir decides it.",
+        _without_square,
+        "The part of w along w_dir is (w.w_dir) / (w_dir.w_dir) w_dir: w_dir has not length 1.",
+        _third_by(weights=lambda F, b: b),
+        "The coefficients a of w_3 = F^T a are not the numbers F w_3: solve F F^T a = F w_3.",
+        _third_by(more=lambda F, m: m @ F),
+        "w_dir itself is added: return the bounded part alone.",
+        lambda F, q: np.linalg.pinv(F) @ np.ones(len(F)),
+        "That is w_dir. Return what w(R) differs by from R / N w_dir.",
+        lambda F, q: np.zeros(F.shape[1]),
+        "Not 0 with two support tokens or more: q decides how the leads differ by bounded numbers.",
     ),
 )
 
@@ -414,4 +432,4 @@ BACK = Exercise(
     ),
 )
 
-EXERCISES = [CEILING, PARTS, LAG, BACK]
+EXERCISES = [CEILING, PARTS, THIRD, BACK]

@@ -85,6 +85,32 @@ def read(tokens, head, loss: str, radii=RADII) -> Reading:
     return Reading(path.radii[last], rates, leads, end, log_s, kept, solution, error)
 
 
+def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tuple[np.ndarray, ...]]:
+    """(W, W_dir, W_fin, F, q) at the end of each path, flat, for heads gelu(4 V x).
+
+    F has the rows (x_ia - x_it) z_i^T of the support tokens, less their parts along the equality rows, and
+    q_t = c_it s_ia exp(-(x_ia - x_it)^T W_fin z_i). All c_it of support tokens have to be positive.
+    """
+    trials, n, _, d = tokens.X.shape
+    head = heads.MLPHead(d, d, trials, "gelu", 4.0, init=V)
+    found = read(tokens, head, "logistic", radii)
+    shares = mixtures.on_face(head, tokens, found.log_s.exp() * found.kept)
+    prices = mixtures.costs(head, tokens, shares)
+    each = zip(tokens.X, tokens.z, found.kept, shares, prices, found.solution.value, found.end, strict=True)
+    parts = []
+    for run in each:
+        X, z, kept, s, cost, W_dir, W = (A.numpy() for A in run)
+        at = np.arange(n), kept.argmax(axis=1)
+        rows = ((X[at][:, None] - X)[..., None] * z[:, None, None]).reshape(*X.shape[:2], -1)
+        back, log_s = np.linalg.pinv(rows[kept]), np.log(np.where(kept, s, 1.0))
+        W_fin = back @ (log_s[at][:, None] - log_s)[kept]
+        support = ~kept & (rows @ W_dir.ravel() < 1 + 1e-5)
+        q = (cost * s[at][:, None] * np.exp(-rows @ W_fin))[support]
+        F = rows[support] - rows[support] @ back @ rows[kept]
+        parts.append((W.ravel(), W_dir.ravel(), W_fin, F, q))
+    return parts
+
+
 def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
     """Paths with Newton steps, the tokens they keep, and three predictions of their last W."""
     tokens, head, loss = problem(kind, d, trials, seed)
@@ -217,68 +243,6 @@ def return_runs(d: int, *, trials: int, seed: int) -> dict:
     return {"mixes": mixes, "pi": pi, "K": K, "back": back}
 
 
-def _plane(p, X, V):
-    """The loss f of attention p on tokens X (..., 3, 2), and its gradient in p (..., 2)."""
-    s = softmax((X @ p[..., None])[..., 0], axis=-1)
-    q = (s[..., None, :] @ X)[..., 0, :]
-    inner = 4 * (V @ q[..., None])[..., 0]
-    normal = ndtr(inner)
-    slope = 4 * (normal + inner * np.exp(-(inner**2) / 2) / np.sqrt(2 * np.pi))
-    gain = (X - q[..., None, :]) @ (slope[..., None, :] @ V).swapaxes(-1, -2)
-    return (inner * normal).sum(axis=-1), ((s * gain[..., 0])[..., None, :] @ X)[..., 0, :]
-
-
-def _floor(R, X, V):
-    """The smallest loss at the lengths R (B,), and its largest curvature there."""
-    angles = np.tile(np.linspace(-np.pi, np.pi, 721), (len(R), 1))
-    for _ in range(16):
-        p = R[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-        lowest = _plane(p, X[:, None], V[:, None])[0].argmin(axis=1)
-        top = angles[np.arange(len(R)), lowest][:, None]
-        angles = top + (angles[:, 1:2] - angles[:, :1]) * np.linspace(-1.5, 1.5, 31)
-    p = R[:, None, None] * np.stack([np.cos(top), np.sin(top)], axis=-1)
-    X, V, nudges = X[:, None], V[:, None], 1e-4 * np.eye(2)
-    curvatures = (_plane(p + nudges, X, V)[1] - _plane(p - nudges, X, V)[1]) / 2e-4
-    return _plane(p, X, V)[0][:, 0], np.linalg.eigvalsh(curvatures)[:, -1]
-
-
-def triangle_runs(steps: int, *, trials: int, seed: int) -> dict:
-    """Triangles in the plane that keep two tokens: the numbers of their valley, and descent in it.
-
-    Unit tokens, ||V||_F = 1, gelu(4 V x), label -1; shares above 1/10, N = ||W_dir||_F at most 2. D and c
-    come from the floor at the lengths 6 N and 16 N; `gain` and `lag` are in units of N, `gain` that of the
-    last nine tenths of the steps of .1, `lag` that of steps of .6 eta_c behind steps of .02 (nan for c <= 0).
-    """
-    rng, found = np.random.default_rng(seed), []
-    parts = np.indices((61, 61)).reshape(2, -1).T
-    shares = np.column_stack([parts, 60 - parts.sum(axis=1)])[parts.sum(axis=1) <= 60] / 60
-    while len(found) < trials:
-        X, V = rng.normal(size=(3, 2)), rng.normal(size=(2, 2))
-        X, V = X / np.linalg.norm(X, axis=1, keepdims=True), V / np.linalg.norm(V)
-        s = shares[_head(shares @ X, V)[0].argmin()]
-        a, b, t = np.argsort(-s)
-        if s[t] == 0 and s[b] > 0.1:
-            e, out = X[a] - X[b], X[a] - X[t]
-            free = out - (out @ e) / (e @ e) * e
-            if np.linalg.norm(free) >= 0.5:
-                found.append((X, V, 1 / np.linalg.norm(free)))
-    X, V, length = map(np.array, zip(*found, strict=True))
-    (near, bent), (far, H) = _floor(6 * length, X, V), _floor(16 * length, X, V)
-    D, c = (near - far) * np.exp(6), (H - bent) * np.exp(6)
-    narrows = (c > 0) & (D > 0)
-    longest = np.sqrt(8 * D / c, where=narrows, out=np.full(trials, np.nan))
-    eta = np.stack([np.full(trials, 0.02), np.full(trials, 0.1), 0.6 * np.nan_to_num(longest, nan=0.1)], 1)
-    p, R = np.zeros((trials, 3, 2)), {}
-    for j in range(steps + 1):
-        G = _plane(p, X[:, None], V[:, None])[1]
-        after = p - eta[..., None] * G / np.linalg.norm(G, axis=-1, keepdims=True).clip(min=1e-300)
-        if j in (steps // 10, steps):
-            R[j] = np.linalg.norm(p + after, axis=-1) / 2 / length[:, None]
-        p = after
-    lag = np.where(narrows, R[steps][:, 0] - R[steps][:, 2], np.nan)
-    return {"N": length, "D": D, "c": c, "gain": (R[steps] - R[steps // 10])[:, 1], "lag": lag}
-
-
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
     """The published experiment: 2,001 normalised steps with a ReLU, kept is s > 1e-3, and the run's verdict."""  # noqa: E501
     tokens, head, _ = problem("relu", d, trials, seed)
@@ -311,15 +275,6 @@ MEASURED = [
         trials=300,
         batch=50,
         minutes=5,
-    ),
-    Measured(
-        "13.triangles",
-        "Triangles that keep two tokens: their valleys, and how far normalised descent gets in them.",
-        triangle_runs,
-        {"steps": [30_000]},
-        trials=100,
-        batch=100,
-        minutes=1,
     ),
     Measured(
         "13.runs",

@@ -40,14 +40,12 @@ def parts_with(fin_s=lambda s: s, dropped_row=1.0, ratio_row=0.0):
     return answer
 
 
-def lag_by_steps(eta, N, D, c):
-    """From the slope at both ends of the bounce, to a scale of its own, and the length of the step eta_c."""
-
-    def slope(u, R=0.0):  # -dL/dR, times N
-        return D * np.exp(-R / N) - c * np.exp(-R / N) * u**2 / 2
-
-    left = (slope(eta / 2) + slope(-eta / 2)) / (2 * slope(0.0))
-    return float("inf") if left <= 0 else N * np.log(1 / left)
+def third_by_projection(F, q, tilt=lambda q, m: np.log(q / m), along=1.0):
+    """From w_dir and its multipliers by pseudo-inverses, and a projection of vectors, not of coefficients."""
+    back = np.linalg.pinv(F)
+    w_dir = back.sum(axis=1)
+    w = back @ tilt(q, back.T @ w_dir)
+    return w - along * (w @ w_dir) / (w_dir @ w_dir) * w_dir
 
 
 def return_by_steps(pi, K, now, until, growth=1.0, floor=-1000.0):
@@ -104,21 +102,23 @@ ANSWERS = {
         ],
     },
     "13.3": {
-        "also_right": lag_by_steps,
+        "also_right": third_by_projection,
         "wrong": [
-            lambda eta, N, D, c: 0.0,
-            lambda eta, N, D, c: np.inf,
-            lambda eta, N, D, c: np.sqrt(8 * D / c),
-            lambda eta, N, D, c: np.inf if eta > np.sqrt(8 * D / c) else 0.0,
-            lambda eta, N, D, c: lag_by_steps(2 * eta, N, D, c),
-            lambda eta, N, D, c: lag_by_steps(eta / 2, N, D, c),
-            lambda eta, N, D, c: lag_by_steps(eta, N, c, D),
-            lambda eta, N, D, c: lag_by_steps(eta, 1.0, D, c),
-            lambda eta, N, D, c: lag_by_steps(eta, N**2, D, c),
-            lambda eta, N, D, c: lag_by_steps(eta, N, D, N * c),
-            lambda eta, N, D, c: 2 * lag_by_steps(eta, N, D, c),
-            lambda eta, N, D, c: lag_by_steps(eta, N, D, c) / np.log(10),
-            lambda eta, N, D, c: -lag_by_steps(eta, N, D, c),
+            lambda F, q: q @ F,
+            lambda F, q: np.zeros(F.shape[1]),
+            lambda F, q: np.linalg.pinv(F) @ np.log(q),
+            lambda F, q: np.linalg.pinv(F) @ q,
+            lambda F, q: -third_by_projection(F, q),
+            lambda F, q: third_by_projection(F, 1 / q),
+            lambda F, q: third_by_projection(F, q**2),
+            lambda F, q: third_by_projection(F, np.ones(len(q))),
+            lambda F, q: third_by_projection(F, q, along=0.0),
+            lambda F, q: third_by_projection(F, q, along=2.0),
+            lambda F, q: third_by_projection(F, q, tilt=lambda q, m: np.log(q)),
+            lambda F, q: third_by_projection(F, q, tilt=lambda q, m: np.log10(q / m)),
+            lambda F, q: third_by_projection(2 * F, q),
+            lambda F, q: F @ third_by_projection(F, q),
+            lambda F, q: third_by_projection(F, q) / np.linalg.norm(third_by_projection(F, q)),
         ],
     },
     "13.4": {
