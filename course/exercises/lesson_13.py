@@ -271,7 +271,7 @@ THIRD = Exercise(
     cases=_third_cases,
     misconceptions=known(
         _third_by(tilt=lambda q, m: np.log(m / q)),
-        "A sign: a term q_t e^(-F_t.w) with a large q_t needs a larger F_t.w, so F_t.w_3 = log(q_t / lambda_t).",
+        "A sign: a larger q_t needs a larger F_t.w. Up to a constant F_t.w_3 = log(q_t / lambda_t).",
         _third_by(tilt=lambda q, m: np.log(q)),
         "That makes all terms equal. At the best w they are proportional to the multipliers of w_dir.",
         _third_by(tilt=lambda q, m: -np.log(m)),
