@@ -170,7 +170,8 @@ widgets.sliders(
 # ★★★ · 10 minutes
 #
 # Let $f$ be convex. Given any attention $s$ of one sequence, return a number that $y f$ of *no* mixture
-# exceeds: for $y = -1$ from the tangent plane at $\bar x$; for $y = +1$ the proposition's.
+# exceeds: for $y = -1$ the maximum on the hull of the tangent plane at $\bar x$; for $y = +1$ the
+# proposition's.
 #
 # <details><summary>Hint</summary>
 #
@@ -223,7 +224,7 @@ assert top - value < 0.001, again.format("13.1")
 # > not proved). Follow locally best $W$ of length $R$ that move continuously as $R$ grows. Sequence $i$ keeps
 # > the tokens $O_i$, with shares $s_{it} > 0$. Far out $W$ is $\frac RN W_{\mathrm{dir}}$, with
 # > $N = \|W_{\mathrm{dir}}\|_F$, plus a bounded matrix. Its part in the span of the *equality rows*
-# > $(x_{ia} - x_{ib}) z_i^\top$ tends to $W_{\mathrm{fin}}$ (exercise 13.3 finds the rest):
+# > $(x_{ia} - x_{ib}) z_i^\top$ tends to $W_{\mathrm{fin}}$ (the rest: exercise 13.3):
 # >
 # > $$W_{\mathrm{dir}} = \arg\min_W \|W\|_F \quad \text{s.t.} \quad (x_{ia} - x_{ib})^\top W z_i = 0, \qquad
 # > (x_{ia} - x_{it})^\top W z_i \ge 1 \qquad (a, b \in O_i,\ t \notin O_i),$$
@@ -348,8 +349,8 @@ check("13.3", third)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.4 Descent bounces
 #
-# How fast does the length of descent grow? We let it run in the plane, with the label $-1$ and *normalised*
-# steps: each has the same length $\eta$, straight down the loss $-y f$.
+# We let descent run in the plane, with the label $-1$ and *normalised* steps: each has the same length
+# $\eta$, straight down the loss $-y f$.
 
 
 # %%
@@ -498,7 +499,7 @@ for k, name in enumerate(("gelu(4 Vx)", "tanh(4 Vx)", "gelu(256 Vx)")):
 
 # %% [markdown]
 # With gelu, convex for small inputs, only the label $-1$ mixes in these draws. The edge rule is wrong in 10
-# of 2,391 sequences: there the path, which is local, keeps a set that is not the best. With tanh, which bends
+# of 2,391 sequences: there the local path keeps a set that is not the best. With tanh, which bends
 # both ways, both labels mix, and the rule is wrong in 90 of 2,400: in 23 the best set is kept, as a mixture
 # can win with no rising edge where $y f$ is not concave. Near a ReLU it is wrong in 59 of 2,232.
 
@@ -679,8 +680,8 @@ public = measured("13.published").load().public.mean("trial").values
 print("accepted as published", *(f"{share:5.0%}            " for share in public), "of 1,000 descents each")
 
 # %% [markdown]
-# **On these paths $W_{\mathrm{fin}}$ and $W_{\mathrm{dir}}$ are closer to $W$ than $W_{\mathrm{dir}}$ alone, and
-# than published ($d = 10$: a tie); one token is far off.** Of descents as published 2 to 24% are accepted.
+# **On these paths $W_{\mathrm{fin}}$ and $W_{\mathrm{dir}}$ are closer to $W$ than $W_{\mathrm{dir}}$ alone,
+# and than published ($d = 10$: a tie); one token is far off.** Of descents as published 2 to 24% are accepted.
 
 # %% [markdown]
 # ## Questions
@@ -699,8 +700,8 @@ progress("13")
 #
 # - The curvature of $y f$ decides: if convex, one token is best; if concave and smooth, a **mixture** where
 #   an edge from a best token rises.
-# - $\frac RN W_{\mathrm{dir}}$, from an SVM with equalities, drops tokens; $W_{\mathrm{fin}}$ sets the ratios of the
-#   kept ones; a third part comes from the SVM's multipliers.
+# - $\frac RN W_{\mathrm{dir}}$ drops tokens; $W_{\mathrm{fin}}$ sets the ratios of the kept ones; a third part comes
+#   from the SVM's multipliers.
 # - **With a mixture, normalised descent bounces.** In the plane its length grows like $N \log j$, for short
 #   steps.
 # - Descent can lose a token that would help. The law $d\pi/d\log\tau = \pi(1 - K\pi)$ of the pulls foretells
