@@ -451,6 +451,9 @@ for name, of in (
 # the shortest W with the best shares is W_fin; that with the path's own is its part on the equality rows
 W_fin, part = (lesson_13.with_ratios(tokens, kept, A) for A in (shares.clamp(min=1e-99).log(), logits[-1]))
 print(f"length of W_fin {W_fin.norm():.3f}; W on the equality rows is off it by {(part - W_fin).norm():.3f}")
+far = mixtures.mixture_path(mlp, tokens, shares, [32, 256, 4096])["W"][-1]  # with these shares imposed
+near, end = (lesson_13.apart(A, solution.value).item() for A in (path["W"][-1], far))
+print(f"1 - cosine of W and W_dir: {near:.3f} at R = 32, {end:.0e} at R = 4,096")
 
 # %% [markdown]
 # For 40 of the 200 problems, run 138 among them, we add the parts one by one, with that multiple of
@@ -681,7 +684,8 @@ print("accepted as published", *(f"{share:5.0%}            " for share in public
 
 # %% [markdown]
 # **On these paths $W_{\mathrm{fin}}$ and $W_{\mathrm{dir}}$ are closer to $W$ than $W_{\mathrm{dir}}$ alone,
-# and than published ($d = 10$: a tie); one token is far off.** Of descents as published 2 to 24% are accepted.
+# and than published ($d = 10$: a tie); one token is far off.** Of descents as published 2 to 24% are
+# accepted.
 
 # %% [markdown]
 # ## Questions
@@ -700,8 +704,8 @@ progress("13")
 #
 # - The curvature of $y f$ decides: if convex, one token is best; if concave and smooth, a **mixture** where
 #   an edge from a best token rises.
-# - $\frac RN W_{\mathrm{dir}}$ drops tokens; $W_{\mathrm{fin}}$ sets the ratios of the kept ones; a third part comes
-#   from the SVM's multipliers.
+# - $\frac RN W_{\mathrm{dir}}$ drops tokens; $W_{\mathrm{fin}}$ sets the ratios of the kept ones; a third part
+#   comes from the SVM's multipliers.
 # - **With a mixture, normalised descent bounces.** In the plane its length grows like $N \log j$, for short
 #   steps.
 # - Descent can lose a token that would help. The law $d\pi/d\log\tau = \pi(1 - K\pi)$ of the pulls foretells
