@@ -704,8 +704,8 @@ progress("13")
 #
 # - The curvature of $y f$ decides: if convex, one token is best; if concave and smooth, a **mixture** where
 #   an edge from a best token rises.
-# - $\frac RN W_{\mathrm{dir}}$ drops tokens; $W_{\mathrm{fin}}$ sets the ratios of the kept ones; a third part
-#   comes from the SVM's multipliers.
+# - $\frac RN W_{\mathrm{dir}}$ drops tokens; $W_{\mathrm{fin}}$ sets the ratios of the kept ones; a third
+#   part comes from the SVM's multipliers.
 # - **With a mixture, normalised descent bounces.** In the plane its length grows like $N \log j$, for short
 #   steps.
 # - Descent can lose a token that would help. The law $d\pi/d\log\tau = \pi(1 - K\pi)$ of the pulls foretells
