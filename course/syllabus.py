@@ -108,7 +108,7 @@ LESSONS = [
         "04",
         "Factored weights and the nuclear norm",
         "Train two factors instead of their product: descent is greedy in rank and stalls, longer from a "
-        "smaller start; a small penalty ends the wait.",
+        "smaller start; a small penalty lets it rest.",
         ("01", "02", "03"),
     ),
     Lesson(

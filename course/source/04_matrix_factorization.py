@@ -416,7 +416,8 @@ assert np.linalg.matrix_rank(W_nuc, tol=1e-6) == svm.certified_rank(*solved) == 
 assert -1e-9 <= 1 - lower / upper < 1e-6
 
 # %% [markdown]
-# Our run is near $W_{\mathrm{nuc}}$, but leans towards low rank more, as on 192 of 200 surveys. Why?
+# Our run leans towards low rank more than $W_{\mathrm{nuc}}$, as on 192 of 200 surveys; in nuclear norm it
+# has not passed the entries. Why?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.5 A race
@@ -699,9 +700,8 @@ show(
 
 # %% [markdown]
 # **Merely slow: the stall is a power law.** As $\lVert W \rVert_*$ grows nearly like the digits, what is
-# missing gains share like their power $c - 1$: at $c = 1.8$ a factor of 6 from 30 to 300 digits. At 300
-# digits the larger of two starts is nearer on 18 and 19 of 20 surveys; at size 6, where most $c$ are near 1,
-# on 4 and 13. Measured, not proved.
+# missing gains share nearly like their power $c - 1$. At 300 digits the larger of two starts is nearer on 18
+# and 19 of 20 surveys; at size 6, where most $c$ are near 1, on 4 and 13. Measured, not proved.
 #
 # *Predict*: with $m = 2$, does a run get all known answers right, as the truth's inner products do?
 
@@ -721,7 +721,7 @@ assert np.linalg.matrix_rank(nuclear, tol=1e-4).min() == 3
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 A penalty, and the blanks
 #
-# Weight decay ends the wait: minimise the loss plus $\varepsilon$ times the cost. Let $s$ be the largest
+# Weight decay lets descent rest: minimise the loss plus $\varepsilon$ times the cost. Let $s$ be the largest
 # singular value of $M$ at a **rest**. In a **free column**, $U q = V q = 0$, a little $\xi q^\top$ in $U$
 # and $\zeta q^\top$ in $V$ hardly changes $M$ and grows at the rate $s - \varepsilon$: if this is positive,
 # the rest repels.
@@ -751,9 +751,9 @@ lost = [(by_factors - filled(W, many_truths, many_Y)).mean() for W in ends.value
 assert np.allclose(lost, [0, 0.3, 0.8, 1.0, 1.5], atol=0.3)
 
 # %% [markdown]
-# **With a small penalty, descent on ten columns ends near the smallest nuclear norm:** from three starts
-# within 1 % at one table with $s = \varepsilon$, the nearer to $W_{\mathrm{nuc}}$ the smaller $\varepsilon$.
-# At $10 \times 10$ the short run fills the blanks a little better.
+# **With a small penalty, descent on ten columns rests near the direction of $W_{\mathrm{nuc}}$:** from three
+# starts within 1 % at one table with $s = \varepsilon$, the nearer to $W_{\mathrm{nuc}}$ the smaller
+# $\varepsilon$. At $10 \times 10$ the short run fills the blanks a little better.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## 4.8 Your own start

@@ -19,7 +19,7 @@
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (nonnegative least squares), [lesson
 # 04](04_matrix_factorization.ipynb) (nuclear norm), [lesson 05](05_softmax_attention.ipynb) (gradient),
 # [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson 07](07_local_global_tokens.ipynb) (local
-# optimality) and [lesson 08](08_regularization_path.ipynb) (path). About 75 minutes with four exercises, and
+# optimality) and [lesson 08](08_regularization_path.ipynb) (path). About 80 minutes with four exercises, and
 # 15 more for the optional section 10.4.
 
 # %%
@@ -468,8 +468,8 @@ show(
 
 # %% [markdown]
 # **$W$ goes to the Frobenius SVM of its own choice of tokens, and the choice is local.** With growing steps
-# the cosine ends above .999, at locally optimal tokens, in all 100 trials (498 of 500 on five other seeds;
-# one of the paper's has not settled). But only 72 choose the best ones, feasible in all (section 10.3). The
+# the cosine ends above .999, at locally optimal tokens, in all 100 trials (of the paper's, one has not
+# settled). But only 72 choose the best ones, feasible in all (section 10.3). The
 # branch does no better: 65. *The path itself* ends at the best tokens in all 100 (lesson 08): where the
 # branch ends elsewhere, their $W_{\mathrm{mm}}$ has a lower loss, 35 times of 35. (The nuclear SVM: [lesson
 # 11](11_key_query_nuclear.ipynb).)
@@ -649,19 +649,20 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
     new = data.random_tokens(n=2000, T=T, d=d, seed=4)
     W, e = -closed_form(models.CrossAttention(d), many, losses.logistic)()[1]["W"].numpy(), many.v.numpy()
     ratio, rest = read(W, e)
-    p = new.X[:, 0] @ torch.tensor(symmetric_part(W, e))  # what the form makes of random queries
+    p = new.X[:, 0] @ torch.tensor(W).T
     least, worst = geometry.cosine(p, new.X[:, 0], batch_dims=1).min(), worst_cosine(ratio)
     foreseen, random = foreseen_share(ratio, T, d), selects_itself(W, new.X.numpy())
     best = selects_itself(W, best_first(dataclasses.replace(new, v=many.v)).X.numpy())
     print(f"{T:3d} {d:3d}{ratio / T:8.2f}{rest:7.2f}{worst:11.2f}{least:8.2f}", end="")
     print(f"{foreseen:19.2f}{random:8.2f}{best:14.2f}")
     assert abs(random - foreseen) < 0.05, again.format("10.3")
-    assert abs(least - worst) < 0.02, again.format("10.4")
+    assert abs(least - worst) < 0.04, again.format("10.4")
     assert best > 0.99
     assert d < 40 or abs(ratio / T - 1) < 0.1
 
 # %% [markdown]
-# As $d$ grows, the ratio falls from one and a half times $T$ to within 10% of it.
+# As $d$ grows, the ratio falls from one and a half times $T$ to within 10% of it. The least cosine lies a
+# little below that of the form.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Later steps
@@ -740,14 +741,14 @@ show(
 # markers: $W_{\mathrm{mm}}$.
 
 # %% [markdown]
-# **This answers the lesson's question.** By step 1,000 all 55 trials have a cosine above .998 to
+# **Where descent goes.** By step 1,000 all 55 trials have a cosine above .998 to
 # $W_{\mathrm{mm}}$.
 #
 # *The form.* Later steps lower the ratio to between 1 and 4. For $T = 30$ and $n = 50$ the least cosine of
 # exercise 10.4 rises from below .35 to above .8.
 #
-# *The rest* grows meanwhile. Best queries, as in training, are still served above 99%. Random ones pay, most
-# for $T = 30$ and $n = 50$: the form alone would serve over 99%.
+# *The rest* grows meanwhile. Best queries, as in training, are still served above 99% in the mean.
+# Random ones pay, most for $T = 30$ and $n = 50$: the form alone would serve over 99%.
 #
 # *Near rivals carry part of both.* By the form, a best query leads with
 #
@@ -811,13 +812,14 @@ check("10.5", consistent)
 
 # %%
 rng = np.random.default_rng(0)
-embedding = torch.tensor(rng.normal(size=(8, 8)))
-words, selected = rng.integers(0, 8, size=(100, 4, 3)), rng.integers(0, 3, size=(100, 4))
+embedding = torch.tensor(rng.normal(size=(5, 8)))
+words = rng.permuted(np.tile(np.arange(5), (100, 6, 1)), axis=-1)[..., :3]  # no word twice
+selected = rng.integers(0, 3, size=(100, 6))
 X = embedding[torch.tensor(words)]
 solution = svm.solve(svm.attention_problem(X, X[:, :, 0], torch.tensor(selected)), throw=False)
 solved = np.asarray(solution.status == "optimal")
 same = [bool(consistent(*draw)) for draw in zip(words, selected, strict=True)] == solved
-print(f"4 sequences of 3 out of 8 words, 100 draws: {solved.sum()} feasible; foreseen in {same.sum()} of 100")
+print(f"6 sequences of 3 out of 5 words, 100 draws: {solved.sum()} feasible; foreseen in {same.sum()} of 100")
 assert same.all(), again.format("10.5")
 
 # %% [markdown]
@@ -834,7 +836,7 @@ assert same.all(), again.format("10.5")
 # | ratio of the first step | $T$ for large $d$ | from $1.5\,T$ to within 10% as $d$ grows |
 # | random queries served by it | a mean of $F(\cos\theta)^{T-1}$ | within .05 at six sizes |
 # | by $W_{\mathrm{mm}}$, $T = 30$, $d = 10$, $n = 50$ | its form: above .99 | .93 in the mean of 20 trials |
-# | words that contradict | a loop of arrows | 100 of 100 draws |
+# | words that contradict | a loop of arrows | 100 of 100 draws, 54 with a loop |
 
 # %% [markdown]
 # ## Questions

@@ -166,6 +166,9 @@ check("12.1", enough)
 # *Why.* In the logit of token $t$, $u_i$ has the slope $c_{it} = s_{it} (\gamma_{it} - u_i)$, and
 # $\sum_t c_{it} = 0$. So $-\nabla L$ is the sum of the rows times $\ell'(u_i)\, c_{it} / n$, and zero only if
 # all $c_{it}$ are. As $s_{it} > 0$, all scores of a sequence are then equal to its $u_i$. $\square$
+#
+# For $W$ independent queries are enough, whatever $T$: along $V$ with $V z_i = y_i v$ the logits grow like
+# the scores, and $u_i$ like $\sum_t s_{it} (\gamma_{it} - u_i)^2$, which is positive if they differ.
 
 # %% [markdown]
 # ### Exercise 12.2: Tokens of one length
@@ -566,8 +569,8 @@ print("the two exceptions to (ii) after 6,000 steps, global:", [end.item() == ru
 #
 # - A choice is possible with the law's $P$: on the sphere not exact (for $p$ within 0.03 at the size below).
 # - It then has $D$ support tokens. Each falls in one of the $n$ sequences at random, independently.
-# - With $k_i$ of them in sequence $i$ the chosen token scores highest with chance $1 / (1 + k_i)$ (exercise
-#   07.1), in each sequence independently.
+# - With $k_i$ of them in sequence $i$ the chosen token scores highest with chance $1 / (1 + k_i)$, in each
+#   sequence independently (exercise 07.1; exact only for scores that know nothing of the keys).
 #
 # Then $T^n P\, w_D$ choices are locally optimal on average, with $w_D = \mathbb E \prod_i 1 / (1 + k_i)$.
 #
@@ -727,9 +730,9 @@ progress("12")
 #   $d^2 \ge n\,(T - 1)$, if $d \ge T - 1$, for almost all data. For tokens of **one length** every choice is
 #   possible from $d = n$ on, too.
 # - To make half of the **random** choices possible for $p$ and Gaussian tokens: about $n\,\nu_T$.
-# - To **find** the best choice: many more. At $n = 8$, $T = 6$ every choice is possible from $d = 40$ on for
-#   $p$ and $d = 7$ for $W$. Of the dimensions tried, 98% of the runs were global only from $d = 1024$ and
-#   $d = 64$ on.
+# - To **find** the best choice: many more. At $n = 8$, $T = 6$ every choice is sure to be possible from $d
+#   = 40$ on for $p$ and $d = 7$ for $W$. Of the dimensions tried, 98% of the runs were global only from $d
+#   = 1024$ and $d = 64$ on.
 
 # %% [markdown]
 # ## Further reading

@@ -574,8 +574,8 @@ show(
 # **Figure 4.** Data sets on which two norms select differently.
 
 # %% [markdown]
-# **Most differences could have been held by both norms.** At 1.1 these are 51 of 90, decided on the way; in 38
-# a norm rules a choice out. At 3 they are 28 of 33, against 5.
+# **Most differences could have been held by both norms.** At 1.1 these are 51 of 90, decided on the way; in
+# 38 a norm rules a choice out. At 3 they are 28 of 33, against 5.
 #
 # When the head learns with $W$, a toy of the paper selects $(1, 0)$ in its first sequence for 1.75 and 2 and
 # $(0, 0)$ for 3, from 0 with 480 steps of $0.01\sqrt j$ (with $0.1\sqrt j$ the other way round):
