@@ -160,7 +160,7 @@ def enumerate_choices(tokens):
     trials, n, T, d = tokens.keys.shape
     alpha = torch.as_tensor(np.indices((T,) * n).reshape(n, -1).T).expand(trials, T**n, n)
     keys = tokens.keys[:, None].expand(*alpha.shape, T, d)
-    solution = svm.solve(svm.token_problem(keys, alpha), throw=False)
+    solution = svm.solve(svm.token_problem(keys, alpha), throw=False)  # infeasible: a status, no error
     feasible = torch.as_tensor(solution.status == "optimal")
     logits = (keys @ solution.value[..., None, :, None])[..., 0]  # (trials, choices, n, T)
     scores = tokens.scores[:, None].expand_as(logits)
