@@ -400,13 +400,12 @@ finer = hold_on_ray(1000, *(part[winner & ~from_afar] for part in runs), lr=0.00
 assert finer.all()
 
 # %% [markdown]
-# Four local winners are missing. Here our long steps lost them: over the same path in steps a hundredth as
-# long they hold.
+# Our long steps lost the four missing ones: over the same path in steps a hundredth as long they hold.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.5 Where basins end
 #
-# Look at Figure 1 again: what are the borders between the three basins?
+# What are the borders in Figure 1?
 
 # %% [markdown]
 # ### Exercise 07.3: Where basins end
@@ -716,8 +715,8 @@ def account(p, many, seen):
     return np.array([word == "global", other & local, other & ~local, word == "undecided"])
 
 
-dimensions, shares, totals, later = (3, 5, 10, 20), [], np.zeros((2, 4), dtype=int), []
-for d in dimensions:
+shares, totals, later = [], np.zeros((2, 4), dtype=int), []
+for d in (3, 5, 10, 20):
     many = data.random_tokens(n=3, T=4, d=d, trials=200, seed=11)
     start = torch.randn(200, d, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
     seen = enumerate_choices(many)
@@ -728,28 +727,25 @@ for d in dimensions:
         few = data.TokenData(*(getattr(many, part)[left] for part in "Xzyv"))
         p = train_from(p[left], few, 6000, scale).p.detach()
         won = account(p, few, {name: part[left] for name, part in seen.items()})[:2].any(axis=0)
-        later += list(zip(won, p.norm(dim=-1) < 100, strict=True))
+        later += zip(won, p.norm(dim=-1) < 100, strict=True)
     possible = seen["global"].any(dim=1).numpy()
     chance = 1 / seen["locally optimal"].sum(dim=1).numpy()[possible]
     shares.append([*ends[:, 0, possible].mean(axis=1), chance.mean()])
-print("where global is possible, the share that is, for d =", *dimensions)
-names = ("near the origin", "from far out", "if all winners were alike")
-for name, share in zip(names, np.array(shares).T, strict=True):
-    print(f"{name:25s}", *(f"{part:.2f}" for part in share))
+print("where global is possible, the share that is, for d = 3, 5, 10, 20")
+for name, share in zip(("near the origin", "from far out", "winners alike"), np.array(shares).T, strict=True):
+    print(f"{name:15s}", *(f"{part:.2f}" for part in share))
 print("runs that end global, at another winner, at none, undecided: near {}, far {}".format(*totals.tolist()))
 won, finite = np.array(later).T
 print(f"the other {len(later)} later: {won.sum()} at a local winner, {finite.sum()} at |p| < 100")
-assert totals.tolist() == [[530, 248, 8, 14], [414, 371, 15, 0]]
-assert (len(later), (won & ~finite).sum(), finite.sum()) == (37, 23, 14)
+assert [*totals.flat, (won & ~finite).sum(), finite.sum()] == [530, 248, 8, 14, 414, 371, 15, 0, 23, 14]
 assert all(near - far > 0.1 and abs(far - alike) < 0.06 for near, far, alike in shares)
 
 # %% [markdown]
-# In all four dimensions more runs select the global choice from near the origin than from far out. The third
-# row is the share if all local winners of a problem were equally likely: from far out it is nearly that, as
-# if the scores only said who wins, not where (section 7.5).
+# In all four dimensions the global choice is selected more often from near the origin. From far out its share
+# is nearly that of a blind choice among the local winners (third row): scores say little but who wins.
 #
-# We followed the 37 that were at no local winner for 6,000 more steps, ten times as long. 23 come to one. The
-# other 14, most of them at $d = 3$, stand at a finite point (section 6.7).
+# Of the 37 runs at no local winner 23 come to one in 6,000 more steps, ten times as long. 14 stand at a
+# finite point (section 6.7).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.8 Where it breaks *(optional)*
@@ -794,7 +790,6 @@ progress("07")
 #   both tie. **How far is far**, with three tokens: the lead must exceed a logarithm over the slack.
 # - From random starts 1,586 of 1,600 runs reached a local winner, the global one more often from near the
 #   origin than from far out. 14 came to rest at a finite point.
-# - All this was measured on small random problems.
 
 # %% [markdown]
 # ## Further reading
