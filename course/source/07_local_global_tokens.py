@@ -185,7 +185,7 @@ assert (found["locally optimal"] | ~found["global"]).all()  # global and feasibl
 assert list(counts.values()) == [3119, 527, 195]
 
 # %% [markdown]
-# Only 527 choices are local winners. Could one have guessed that number?
+# Only 527 local winners. Could one have guessed that?
 
 # %% [markdown]
 # ### Exercise 07.1: How many local winners to expect
@@ -584,7 +584,7 @@ show(
 #
 # From lead 10, 45 of the 527 local winners are lost. One suspect is a better token that is *nearly* a support
 # token, with $p_{\mathrm{mm}} \cdot (k_\alpha - k_t) = 1 + \text{slack}$. Scores aside, its pull is at first
-# weaker than a support token's by a factor $e^{-\Delta_0\,\cdot\,\text{slack}}$ only. Does it do the harm?
+# weaker than a support token's by a factor $e^{-\Delta_0\,\cdot\,\text{slack}}$ only.
 
 # %%
 own = runs[2][..., None]
@@ -736,7 +736,7 @@ for name, share in zip(("near the origin", "from far out", "winners alike"), np.
     print(f"{name:15s}", *(f"{part:.2f}" for part in share))
 print("runs that end global, at another winner, at none, undecided: near {}, far {}".format(*totals.tolist()))
 won, finite = np.array(later).T
-print(f"the other {len(later)} later: {won.sum()} at a local winner, {finite.sum()} at |p| < 100")
+print("the others later:", won.sum(), "at a local winner,", finite.sum(), "at |p| < 100")
 assert [*totals.flat, (won & ~finite).sum(), finite.sum()] == [530, 248, 8, 14, 414, 371, 15, 0, 23, 14]
 assert all(near - far > 0.1 and abs(far - alike) < 0.06 for near, far, alike in shares)
 
@@ -744,8 +744,8 @@ assert all(near - far > 0.1 and abs(far - alike) < 0.06 for near, far, alike in 
 # In all four dimensions the global choice is selected more often from near the origin. From far out its share
 # is nearly that of a blind choice among the local winners (third row): scores say little but who wins.
 #
-# Of the 37 runs at no local winner 23 come to one in 6,000 more steps, ten times as long. 14 stand at a
-# finite point (section 6.7).
+# Of the other 37 runs 23 come to a local winner in 6,000 more steps, ten times as long; 14 stand at a finite
+# point (section 6.7).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.8 Where it breaks *(optional)*
