@@ -661,7 +661,7 @@ show(
 
 # %% [markdown]
 # **16 of 18 foretold returns come, all within a factor of 2 of the time, 9 to 10%**; "always after 5,000
-# steps" gets 10, and 1. Of the 69 not foretold none comes here; in other draws a few do.
+# steps" gets 10, and 1. Of the 69 not foretold none comes here.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.7 The published curves
@@ -706,8 +706,8 @@ progress("13")
 #   an edge from a best token rises.
 # - $\frac RN W_{\mathrm{dir}}$ drops tokens; $W_{\mathrm{fin}}$ sets the ratios of the kept ones; a third
 #   part comes from the SVM's multipliers.
-# - **With a mixture, normalised descent bounces.** In the plane its length grows like $N \log j$, for short
-#   steps.
+# - **With a mixture, normalised descent bounces.** On our triangle its length grows like $N \log j$, for
+#   short steps.
 # - Descent can lose a token that would help. The law $d\pi/d\log\tau = \pi(1 - K\pi)$ of the pulls foretells
 #   when it comes back.
 

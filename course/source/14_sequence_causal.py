@@ -7,8 +7,8 @@
 # **The question: where does training go when every position asks and one W has to answer them all?**
 #
 # It goes to one SVM over all positions; a mask only says which rows that has. Whether one $W$ has room for a
-# *random* choice can be counted beforehand. Where the best tokens are out of reach, training settles for
-# others. How often depends on how many tokens a position sees, and on how many others choose.
+# *random* choice can be counted beforehand. With room or without, training may settle for others than the
+# best tokens. How often depends on how many tokens a position sees, and on how many others choose.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -729,8 +729,8 @@ progress("14")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 # - With every position a query, training goes to the **SAtt-SVM**: one set of rows for each position, over
-#   the tokens that it sees. Without room for the best choice it takes another. A **mask** is exact: a hidden
-#   token moves no other position.
+#   the tokens that it sees. With room for the best choice or without, it may take another. A **mask** is
+#   exact: a hidden token moves no other position.
 # - With orthonormal tokens squared norms add up, $1 - 1/m$ for a position that sees
 #   $m$.
 # - A position that sees $m$ tokens uses up $\nu_m$ of the $d^2$ degrees of freedom. Random choices become
