@@ -209,9 +209,9 @@ def choose(name, rho):
     cell = measured(f"15.{name}").load().sel(rho=rho).transpose("trial", "doubling", ...)
     n = cell.examples.values[:, :1, :, None]  # (splits, 1, parts, 1)
     validation, test = cell.validation.values / n[:, :, 1], 100 * cell.test.values / n[:, :, 2]
-    splits, sizes, epochs = test.shape
+    splits, grid, epochs = test.shape
     size, epoch = np.divmod(validation.reshape(splits, -1).argmax(axis=1), epochs)
-    edge, last = np.isin(size, (0, sizes - 1)).sum(), (epoch == epochs - 1).sum()
+    edge, last = np.isin(size, (0, grid - 1)).sum(), (epoch == epochs - 1).sum()
     return test[np.arange(splits), size, epoch], test.max(axis=(1, 2)), int(edge), int(last)
 
 
