@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from course import exercises
 from course.check.specification import Exercise, Written
 from course.make.house import DOOR, folding_problems, style_problems
-from course.make.minutes import RANGE, minutes, stated
+from course.make.minutes import RANGE, minutes, stated, with_pencil
 from course.make.notation import notation_problems
 from course.make.notebook import ANSWER, from_source, is_written, to_text
 
@@ -72,12 +72,15 @@ def house_problems(source: Path) -> dict[str, list[str]]:
 def _minutes_problems(cells: list[NotebookNode], lesson: str) -> list[str]:
     takes, _ = minutes(cells)
     readme = re.search(rf"^\| {lesson} \|[^|]*\|[^|]*\| *(\d+) *\|", (ROOT / "README.md").read_text(), re.M)
-    promised = {"it": stated(cells)}
+    reading, pencil = stated(cells)
+    promised = {"it": reading}
     if readme or lesson != DOOR:
         promised["README.md"] = int(readme[1]) if readme else None
     problems = [
         f"{where} says {said} minutes, the rule {takes}" for where, said in promised.items() if said != takes
     ]
+    if lesson != DOOR and pencil != with_pencil(takes):
+        problems.append(f"it says {pencil} minutes with a pencil, the rule {with_pencil(takes)}")
     if not RANGE[0] <= takes <= RANGE[1] and lesson != DOOR:
         problems.append(
             f"it takes {takes} minutes, not {RANGE[0]} to {RANGE[1]}: cut, or mark sections *(optional)*"

@@ -15,6 +15,7 @@ WORDS = 110  # a minute, of prose with formulas, about as fast as careful reader
 LINES = 12  # a minute, of visible code
 DISPLAYED = 12  # words that a displayed formula takes as long as
 STEP = 5  # minutes are stated in fives
+PENCIL = 1.5  # times as long, about, took readers who did every derivation on paper
 RANGE = (60, 90)
 
 
@@ -36,13 +37,20 @@ def minutes(cells: list[NotebookNode]) -> tuple[int, dict[str, int]]:
     return STEP * round(total / STEP), counted
 
 
-def stated(cells: list[NotebookNode]) -> int | None:
-    """The minutes that a lesson promises its reader, in the paragraph that says what one needs."""
+def with_pencil(takes: int) -> int:
+    """The minutes to state for a reader who does every derivation on paper, in fives."""
+    return STEP * round(PENCIL * takes / STEP)
+
+
+def stated(cells: list[NotebookNode]) -> tuple[int | None, int | None]:
+    """The minutes a lesson promises in the paragraph that says what one needs: reading, with a pencil."""
     for cell in cells[:4]:
-        found = re.search(r"\*\*You need\*\*.*?(\d+)\s+minutes", cell.source, re.S)
+        found = re.search(
+            r"\*\*You need\*\*.*?(\d+)\s+minutes(?:\s+\((\d+)\s+with\s+a\s+pencil\))?", cell.source, re.S
+        )
         if found:
-            return int(found[1])
-    return None
+            return int(found[1]), found[2] and int(found[2])
+    return None, None
 
 
 def _counted(cells: list[NotebookNode]) -> Iterator[NotebookNode]:

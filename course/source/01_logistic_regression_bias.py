@@ -22,8 +22,8 @@
 # - say why normalised steps are so much faster.
 #
 # **You need** linear algebra, calculus and NumPy. Section 1.8 reads a little PyTorch; you write none. About
-# 90 minutes without the optional section 1.9; five exercises. An unsolved exercise runs on with the
-# reference; repair a wrong one before you go on.
+# 90 minutes (135 with a pencil) without the optional section 1.9; five exercises. An unsolved
+# exercise runs on with the reference; repair a wrong one before you go on.
 
 # %%
 import ipywidgets

@@ -19,8 +19,8 @@
 # - solve the dual as nonnegative least squares;
 # - prove that nothing separates, where nothing does.
 #
-# **You need** lesson 01, linear algebra, calculus and NumPy. About 75 minutes without the optional section
-# 2.10, five exercises.
+# **You need** lesson 01, linear algebra, calculus and NumPy. About 75 minutes (110 with a pencil)
+# without the optional section 2.10, five exercises.
 
 # %%
 import ipywidgets

@@ -19,8 +19,8 @@
 # - tell for which norms a given direction is best;
 # - derive how long Adam's steps really are, and predict when its $\varepsilon$ takes over.
 #
-# **You need** lessons 01 and 02, linear algebra with the singular value decomposition, and NumPy. About
-# 75 minutes with four exercises; the optional section 3.7, on Muon, holds a fifth.
+# **You need** lessons 01 and 02, linear algebra with the singular value decomposition, and NumPy. About 75
+# minutes (110 with a pencil) with four exercises; the optional section 3.7, on Muon, holds a fifth.
 
 # %%
 import matplotlib.pyplot as plt

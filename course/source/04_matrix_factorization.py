@@ -19,8 +19,8 @@
 # - say what a run remembers of its start, and what a stall and a penalty change.
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb), [lesson 02](02_hard_margin_svm.ipynb) (KKT
-# conditions, certificates) and [lesson 03](03_optimizer_geometry.ipynb) (singular values). About 80 minutes,
-# five exercises.
+# conditions, certificates) and [lesson 03](03_optimizer_geometry.ipynb) (singular values). About 80 minutes
+# (120 with a pencil), five exercises.
 
 # %%
 import ipywidgets

@@ -20,8 +20,9 @@
 # - read the landscape of the loss over a two-dimensional $p$, and say why it is not convex;
 # - recognise catastrophic cancellation in a gradient, predict what it does to a run, and cure it.
 #
-# **You need** lesson 01 (gradient descent, normalised descent), the chain rule, and NumPy.
-# About 80 minutes with four exercises, and 35 more for the optional section 5.8, which holds a fifth.
+# **You need** lesson 01 (gradient descent, normalised descent), the chain rule, and NumPy. About 80 minutes
+# (120 with a pencil) with four exercises, and 35 more for the optional section 5.8, which holds a
+# fifth.
 
 # %%
 from decimal import Decimal, localcontext

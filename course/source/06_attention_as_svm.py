@@ -19,8 +19,8 @@
 # - say what can hold $p$ at a finite point (optional section 6.7).
 #
 # **You need** lesson 01 (margin, direction, $\log t$), lesson 02 (hard-margin SVM, nonnegative least squares)
-# and lesson 05 (softmax attention and its gradient). About 85 minutes with four exercises, and 35 more for
-# section 6.7 with one.
+# and lesson 05 (softmax attention and its gradient). About 85 minutes (130 with a pencil) with four
+# exercises, and 35 more for section 6.7 with one.
 
 # %%
 import ipywidgets

@@ -14,14 +14,14 @@
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
-# - find all local winners of a small problem, and say how many to expect;
+# - find all local winners of a small problem, and how many to expect;
 # - explain why one better support token undoes a choice;
 # - predict where basins meet, and, with three tokens, how far out "far" is;
 # - count how often runs end at the global choice.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, support tokens) and, from
 # [lesson 02](02_hard_margin_svm.ipynb), that the solution of an SVM is a sum of its constraints with
-# nonnegative weights. About 90 minutes, four exercises.
+# nonnegative weights. About 90 minutes (135 with a pencil), four exercises.
 
 # %%
 import ipywidgets

@@ -10,7 +10,7 @@
 #
 # **The question: gradient descent and the best $p$ of each length, do they go to the same place?**
 #
-# The answer in three sentences. If the best tokens can be selected together, the path tends to their Att-SVM,
+# If the best tokens can be selected together, the path tends to their Att-SVM,
 # while descent may end at another local winner. On its way the path may jump to other tokens, and a program
 # that follows it need not notice. Where descent chooses the best tokens too, we argue that it ends up
 # parallel to the path.
@@ -24,8 +24,9 @@
 # - tell a local minimum on the sphere, and prove from the loss alone which tokens are selected;
 # - say why descent runs beside the path and not on it.
 #
-# **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens) and
-# [lesson 07](07_local_global_tokens.ipynb) (local and global winners). About 80 minutes, four exercises.
+# **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens) and [lesson
+# 07](07_local_global_tokens.ipynb) (local and global winners). About 80 minutes (120 with a pencil), four
+# exercises.
 
 # %%
 import ipywidgets

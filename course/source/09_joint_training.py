@@ -17,7 +17,7 @@
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb), [lesson 02](02_hard_margin_svm.ipynb) (support
 # vectors), [lesson 05](05_softmax_attention.ipynb), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces)
-# and [lesson 08](08_regularization_path.ipynb). About 85 minutes, four exercises.
+# and [lesson 08](08_regularization_path.ipynb). About 85 minutes (130 with a pencil), four exercises.
 
 # %%
 import ipywidgets

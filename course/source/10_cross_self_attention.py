@@ -19,8 +19,8 @@
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (nonnegative least squares), [lesson
 # 04](04_matrix_factorization.ipynb) (nuclear norm), [lesson 05](05_softmax_attention.ipynb) (gradient),
 # [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson 07](07_local_global_tokens.ipynb) (local
-# optimality) and [lesson 08](08_regularization_path.ipynb) (path). About 80 minutes with four exercises, and
-# 15 more for the optional section 10.4.
+# optimality) and [lesson 08](08_regularization_path.ipynb) (path). About 80 minutes (120 with a
+# pencil) with four exercises, and 15 more for the optional section 10.4.
 
 # %%
 import dataclasses

@@ -18,7 +18,8 @@
 # - say from which weight decay on zero is stable.
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb), [lesson 06](06_attention_as_svm.ipynb), [lesson
-# 08](08_regularization_path.ipynb) and [lesson 10](10_cross_self_attention.ipynb). About 80 minutes.
+# 08](08_regularization_path.ipynb) and [lesson 10](10_cross_self_attention.ipynb). About 80 minutes (120 with
+# a pencil).
 
 # %%
 import cvxpy as cp

@@ -16,7 +16,7 @@
 # - predict near which $d$ the number of locally optimal choices is largest, and say why it falls to one.
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, locally optimal choices) and the
-# matrix $W$ of [lesson 10](10_cross_self_attention.ipynb). About 75 minutes.
+# matrix $W$ of [lesson 10](10_cross_self_attention.ipynb). About 75 minutes (110 with a pencil).
 
 # %%
 import ipywidgets

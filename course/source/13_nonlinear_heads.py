@@ -15,8 +15,9 @@
 # - say why normalised descent gets there so slowly;
 # - foretell when a token that descent has lost comes back.
 #
-# **You need** [lesson 06](06_attention_as_svm.ipynb), [lesson 07](07_local_global_tokens.ipynb),
-# [lesson 08](08_regularization_path.ipynb) and [lesson 10](10_cross_self_attention.ipynb). About 85 minutes.
+# **You need** [lesson 06](06_attention_as_svm.ipynb), [lesson 07](07_local_global_tokens.ipynb), [lesson
+# 08](08_regularization_path.ipynb) and [lesson 10](10_cross_self_attention.ipynb). About 85 minutes (130 with
+# a pencil).
 
 
 # %%

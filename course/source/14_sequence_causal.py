@@ -19,10 +19,10 @@
 # - predict how often a position that sees 8 tokens misses its best in a new crowd;
 # - tell which positions fall for the padding when its mask is forgotten.
 #
-# **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
-# [lesson 07](07_local_global_tokens.ipynb) (global and local choices),
-# [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$), and
-# [lesson 12](12_overparameterization.ipynb) (feasibility). About 75 minutes, four exercises.
+# **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson 07](07_local_global_tokens.ipynb)
+# (global and local choices), [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$), and [lesson
+# 12](12_overparameterization.ipynb) (feasibility). About 75 minutes (110 with a pencil), four
+# exercises.
 
 # %%
 import dataclasses

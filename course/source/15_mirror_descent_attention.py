@@ -21,8 +21,8 @@
 #
 # **You need** [lesson 03](03_optimizer_geometry.ipynb) (mirror descent), [lesson
 # 07](07_local_global_tokens.ipynb) (local choices), [lesson 09](09_joint_training.ipynb) (training the head)
-# and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 65 minutes, four exercises, the last
-# optional.
+# and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 65 minutes (100 with a
+# pencil), four exercises, the last optional.
 
 # %%
 import dataclasses

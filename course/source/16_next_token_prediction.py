@@ -21,8 +21,8 @@
 # - derive when training puts a planted wrong sentence right.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb), [lesson 07](07_local_global_tokens.ipynb) and [lesson
-# 10](10_cross_self_attention.ipynb). About 75 minutes with four exercises, and 25 more for the optional
-# section 16.8.
+# 10](10_cross_self_attention.ipynb). About 75 minutes (110 with a pencil) with four exercises, and 25
+# more for the optional section 16.8.
 
 # %%
 import dataclasses

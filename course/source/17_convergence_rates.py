@@ -22,8 +22,8 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the remainder), [lesson
 # 03](03_optimizer_geometry.ipynb) (norms), [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson
 # 08](08_regularization_path.ipynb) (the offset of a path) and [lesson 11](11_key_query_nuclear.ipynb) (keys
-# and queries, in 17.6 only). About 80 minutes without the optional sections, five exercises, one of them
-# in an optional one.
+# and queries, in 17.6 only). About 80 minutes (120 with a pencil) without the optional sections, five
+# exercises, one of them in an optional one.
 
 # %%
 import math

@@ -13,9 +13,9 @@
 # - find which ingredient of a transformer ends a theorem;
 # - carry out a project of your own.
 #
-# **You need** [lesson 06](06_attention_as_svm.ipynb), [lesson 11](11_key_query_nuclear.ipynb),
-# [lesson 13](13_nonlinear_heads.ipynb) and [lesson 14](14_sequence_causal.ipynb). About 70 minutes with three
-# exercises; one more in an optional section.
+# **You need** [lesson 06](06_attention_as_svm.ipynb), [lesson 11](11_key_query_nuclear.ipynb), [lesson
+# 13](13_nonlinear_heads.ipynb) and [lesson 14](14_sequence_causal.ipynb). About 70 minutes (105 with a
+# pencil) with three exercises; one more in an optional section.
 
 # %%
 import ipywidgets

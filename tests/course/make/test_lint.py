@@ -209,3 +209,9 @@ def test_command_line_tells_minutes_and_problems(capsys, monkeypatch):
     monkeypatch.setattr(lint, "house_problems", lambda source: {"style": ["a heading"]})
     assert lint.main(["01"]) == 1
     assert "  style: a heading.\n" in capsys.readouterr().out
+
+
+def test_minutes_with_a_pencil_follow_the_rule(monkeypatch):
+    monkeypatch.setattr(lint, "with_pencil", lambda takes: 7)
+    problems = lint.house_problems(next((lint.ROOT / "course" / "source").glob("01_*.py")))["minutes"]
+    assert problems == ["it says 135 minutes with a pencil, the rule 7"]

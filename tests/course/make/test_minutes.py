@@ -2,7 +2,7 @@
 
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from course.make.minutes import DISPLAYED, LINES, STEP, WORDS, minutes, stated
+from course.make.minutes import DISPLAYED, LINES, STEP, WORDS, minutes, stated, with_pencil
 
 WORDY = "word " * 10 * WORDS
 
@@ -43,7 +43,8 @@ def test_formulas_are_read_slowly_where_they_are_displayed():
 
 
 def test_what_a_lesson_promises():
-    assert (
-        stated([new_markdown_cell("# T"), new_markdown_cell("**You need** numpy. About\n80 minutes.")]) == 80
-    )
-    assert stated([new_markdown_cell("80 minutes")]) is None
+    promise = "**You need** numpy. About\n80 minutes"
+    assert stated([new_markdown_cell("# T"), new_markdown_cell(f"{promise}.")]) == (80, None)
+    assert stated([new_markdown_cell(f"{promise} (120 with\na pencil), five exercises.")]) == (80, 120)
+    assert stated([new_markdown_cell("80 minutes")]) == (None, None)
+    assert [with_pencil(takes) for takes in (60, 65, 90)] == [90, 100, 135]
