@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import shutil
+import symtable
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -115,14 +116,30 @@ def _asked(statement: ast.AST, tree: ast.Module, module: str) -> set[tuple[str, 
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module == "course.replicate":
             others |= {alias.asname or alias.name: alias.name for alias in node.names}
+    mentioned = _of_module(statement)
     for node in ast.walk(statement):
-        if isinstance(node, ast.Name):
+        if isinstance(node, ast.Name) and node.id in mentioned:
             asked.add((module, node.id))
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             asked.add((others.get(node.value.id, ""), node.attr))
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("course.replicate."):
             asked |= {(node.module.split(".")[2], alias.name) for alias in node.names}
     return asked
+
+
+def _of_module(statement: ast.AST) -> set[str]:
+    """The names that a statement looks up in its module: a local variable may be called like a trial."""
+    tables, names = [symtable.symtable(ast.unparse(statement), "<statement>", "exec")], set()
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        outermost = table.get_type() == "module"
+        names |= {
+            symbol.get_name()
+            for symbol in table.get_symbols()
+            if symbol.is_referenced() and (outermost or symbol.is_global())
+        }
+    return names
 
 
 def _unused(trees: dict[Path, ast.Module], cells: ast.Module, said: dict[ast.stmt, _Said]) -> set[ast.stmt]:

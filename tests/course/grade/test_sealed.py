@@ -1,4 +1,5 @@
 import ast
+import builtins
 import re
 import subprocess
 import sys
@@ -122,12 +123,18 @@ from course.replicate import lesson_97 as others, stored
 from course.replicate.lesson_97 import half, quarter
 
 SIZE, UNUSED = 3, 4
+LEVEL = 2
 
 class Kind: pass
 
 def used(x: Kind): return others.twice(x) + SIZE + helper(x)
-def helper(x): return half(x)
+def helper(x, drawn=LEVEL):
+    trial = half(x)
+    return [trial + unused + drawn for unused in Kind.all(x, lambda again: again)]
 def trial(x): return quarter(x) + torch.ones(1)
+def unused(x): return trial(x)
+def drawn(x): return trial(x)
+def again(x): return trial(x)
 """,
     "lesson_97": "def twice(x): return x\ndef half(x): return x\ndef quarter(x): return x\nLIST = [twice]",
     "rows_98": "from course.replicate.lesson_98 import trial\ndef used(x): return x",
@@ -151,6 +158,7 @@ def test_of_the_sweeps_only_what_cells_use_is_there(cell, tmp_path, monkeypatch)
     assert functions(folder) == {"lesson_98": {"used", "helper", "Kind"}, "lesson_97": {"twice", "half"}}
     text = (folder / "lesson_98.py").read_text()
     assert "annotations" in text
+    assert "LEVEL = 2" in text
     assert not re.search("stored|quarter|torch", text)
 
 
@@ -165,6 +173,15 @@ def test_each_lesson_has_the_functions_of_its_own_sweeps_that_it_shows(library):
     assert not {"wide", "crowded", "load"} & shown["12"]["lesson_12"]
     assert {*shown["17"]} == {"lesson_17"}
     assert {*shown["18"]["lesson_18"]} == {"cases"}
+
+
+@pytest.mark.slow
+def test_no_function_of_a_sweep_misses_what_it_looks_up(library):
+    for lesson in exercises.lessons():
+        for path in (library(lesson) / "course").rglob("*.py"):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            there = {"__file__", *dir(builtins)}.union(*map(sealed._binds, tree.body))
+            assert there >= set().union(*map(sealed._of_module, tree.body)), path
 
 
 # what once answered an exercise by another name; each must fail before it looks at its arguments
