@@ -713,7 +713,7 @@ EXERCISES = [  # id, title, points, minutes, difficulty
         "01.2",
         "A point is deleted",
         2,
-        8,
+        6,
         2,
         turns,
         turns_cases,
