@@ -473,8 +473,36 @@ widgets.sliders(
 # > *Tight.* If every sequence is in $\mathcal S$, the limit is the tight one for $R_v, R \to \infty$ in
 # > whatever order.
 #
-# The toy meets the conditions: at lift $\frac12$ sequence 3 may lose a third of its weight, but not all. The
-# theorem is about minimisers (lesson 08), our runs are about descent.
+# The toy meets the conditions: at lift $\frac12$ sequence 3 may lose a third of its weight, but not all.
+#
+# Section 9.4 supposed that $p$ walks straight on. A minimum of $L$ with $\|v\| = \omega R$, $\|p\| = R$
+# needs no such thing: the force on $p$ *is* a multiple of $p$ (Lagrange). So the same lines give the softened
+# Att-SVM at the ratio $\omega$.
+
+
+# %%
+def minimisers(X, y, speed, R, steps=3000):
+    """Directions of a minimum v, p with ||v|| = speed R, ||p|| = R, and of the forces there, (B, 2) each."""
+    X, v, p = (np.tile(one, (len(R), *[1] * np.ndim(one))) for one in (X, (0, 1), (1, 0)))
+    speed, R = speed[:, None], R[:, None]
+    for step in range(steps):
+        on_v, on_p, _, _ = forces(speed * R * v, R * p, X, y)
+        lr = 1 / (1 + step / 500) / R
+        v, p = unit(v + lr * unit(on_v)), unit(p + lr * unit(on_p))
+    return v, p, unit(on_v), unit(on_p)
+
+
+R = np.array([20.0, 60.0, 200.0])
+v, p, on_v, on_p = minimisers(toy(0.5)[0], y, np.repeat(ratios, 3), np.tile(R, 4))
+assert max(abs(v - on_v).max(), abs(p - on_p).max()) < 1e-8  # both at rest
+print("ratio   R = 20, 60, 200      softened SVM (degrees)")
+for ratio, found, limit in zip(ratios, degrees(p).reshape(4, 3), abs(solved), strict=True):
+    print(f"{ratio:5.3f}  ", *(f"{one:6.2f}" for one in found), f"{limit:8.2f}")
+    assert (np.abs(found - limit) < 24 / R).all()
+
+# %% [markdown]
+# The gaps fall about like $1/R$. So the theorem's two cases are the ends of one curve: $\omega \to \infty$ is
+# the relaxed one, and if every sequence is in $\mathcal S$, no side softens at any $\omega$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Plain gradient descent

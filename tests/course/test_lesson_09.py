@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.special import logsumexp
 
 from course import exercises
 from mini_attn import data, models, optim, svm, train
@@ -128,3 +129,27 @@ def test_the_toy_meets_the_theorems_conditions(lift, rates, lesson):
     if lift:
         assert margin(1, 1, 0.668) == pytest.approx(1, abs=1e-5)
         assert margin(1, 1, 0.6) < 0.99
+
+
+@pytest.mark.parametrize("factor", [0.3, 0.7, 1.5])
+@pytest.mark.parametrize("lift", [0.25, 0.8])
+def test_minima_of_given_lengths_tend_to_the_softened_svm(lift, factor, lesson):
+    """On other lifts, on both sides of the border; no direction of a grid has a lower loss."""
+    (X, y), ratio = lesson["toy"](lift), factor / (2 * lift)
+    sizes = np.array([40.0, 160.0])
+    v, p, on_v, on_p = lesson["minimisers"](X, y, np.full(2, ratio), sizes)
+    np.testing.assert_allclose([v, p], [on_v, on_p], atol=1e-7)
+    limit = lesson["softened_svm"](X, np.array([1, 1, 1 + lift]), ratio)
+    gaps = np.abs(lesson["degrees"](p) - lesson["degrees"](limit))
+    assert (gaps < 30 / sizes).all()
+    assert gaps[1] < max(0.35 * gaps[0], 0.01)
+
+    def log_loss(v, p):  # of all pairs
+        mixed = np.einsum("pit,itd->pid", lesson["attention"](p, X), X)
+        return logsumexp(np.log(np.logaddexp(0, -y * np.einsum("vd,pid->vpi", v, mixed))), axis=-1)
+
+    turns = np.radians(np.arange(0, 360, 2))
+    grid = np.stack([np.cos(turns), np.sin(turns)], axis=-1)
+    for k, size in enumerate(sizes):
+        (least,) = log_loss(ratio * size * v[[k]], size * p[[k]])
+        assert least <= log_loss(ratio * size * grid, size * grid).min() + 1e-9
