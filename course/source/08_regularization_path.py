@@ -358,6 +358,22 @@ assert abs(angles[0] - angles[1]).max() < 0.01
 #
 # where $j$ runs over all comparisons $(i, t)$, $t \ne \mathrm{opt}_i$, and $a_j = k_{i\,\mathrm{opt}_i} -
 # k_{it}$. For long $p$ the smallest $p \cdot a_j$ decides; to make it as large as possible is the SVM.
+#
+# <details><summary>Proof</summary>
+#
+# Let $\hat p = p_{\mathrm{mm}} / \|p_{\mathrm{mm}}\|$ and $\mu = \min_j \hat p \cdot a_j > 0$. At $R\,\hat p$
+# each other token has attention of at most $e^{-\mu R}$. So $L(p(R)) - L_* \le L(R\,\hat p) - L_* \le C
+# e^{-\mu R}$ with a constant $C$.
+#
+# Suppose that $p(R)/R$ comes to $q \ne \hat p$ along some radii. Only $\hat p$ has length 1 or less and all
+# $p \cdot a_j \ge \mu$ (lesson 02). So $q \cdot a_j < \mu$ for some $j = (i, t)$, and there is $m < \mu$ with
+# $p(R) \cdot a_j \le m R$ at all large such radii. Then token $t$ has at least $e^{-m R}$ times the attention
+# of the best token of its sequence. If that is half or more, the others have $\frac12 e^{-m R}$ together; if
+# not, they have $\frac12$. So the mixed score falls short of the best by the smaller of the two, times the
+# gap to the second best score. As $|\ell'|$ is bounded below between the least score and the largest, and no
+# other sequence is below its least loss, $L(p(R)) - L_*$ is at least a constant times $\min(1, e^{-m R})$.
+# For large $R$ that is more than $C e^{-\mu R}$: a contradiction.
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How fast? The next term
