@@ -105,7 +105,7 @@ STEEPEST = known(
     lambda g, rho: steepest_step(g, dual_exponent(rho)),
     "This is the steepest step of l_rho*: the exponents are exchanged.",
     lambda g, rho: np.abs(steepest_step(g, rho)),
-    "The signs are lost: a step goes down in every coordinate, against the sign of its slope.",
+    "The signs are lost: a step goes down in every coordinate, against the sign of g_j.",
     lambda g, rho: -np.abs(steepest_step(g, rho)),
     "Down the loss, not down the axes: where g_j < 0, the step goes up.",
     _first(lambda g: -_at_largest(g, g)),
@@ -234,8 +234,8 @@ ORDERS = known(
 def longest_step(a, b):
     """The eta above which sign descent on a = (+, -), b = (-, +) can jump between two places for ever.
 
-    x = (a - b).w is the log of q_b / q_a. The first sign turns at log(a_1 / -b_1), the second at
-    log(-a_2 / b_2). A step over both is undone by the next; in the plane it changes x by eta ||a - b||_1.
+    z = (a - b).w is the log of q_b / q_a. The first sign turns at log(a_1 / -b_1), the second at
+    log(-a_2 / b_2). A step over both is undone by the next; in the plane it changes z by eta ||a - b||_1.
     """
     return np.log(a[0] * b[1] / (a[1] * b[0])) / np.abs(a - b).sum()
 
@@ -250,7 +250,7 @@ def safe_cases(rng):
 
 
 def _safe(gap=None, change=None):
-    """The answer with the gap(a, b) of the thresholds, or the change(a - b) of x by a step, replaced."""
+    """The answer with the gap(a, b) of the thresholds, or the change(a - b) of z by a step, replaced."""
 
     def answer(a, b):
         with np.errstate(all="ignore"):

@@ -63,7 +63,7 @@ X = y[:, None] * A
 # $$\mu_\rho(w) = \min_i \frac{a_i \cdot w}{\lVert w \rVert_\rho}, \qquad
 # \hat\mu_\rho = \max_{w \ne 0} \mu_\rho(w) .$$
 #
-# As in lesson 02 the best direction is that of the shortest $w$ with all $a_i \cdot w \ge 1$, where
+# As in lesson 02 the best direction is that of $\hat w$, the shortest $w$ with all $a_i \cdot w \ge 1$, where
 # *shortest* now means shortest in $\ell_\rho$. The library solves this, with a certificate.
 
 
@@ -84,7 +84,7 @@ def degrees(w):
 ORDERS = [1.0, 1.5, 2.0, 3.0, np.inf]
 best = {rho: largest_margin(A, rho) for rho in ORDERS}
 for rho, (w_hat, mu) in best.items():
-    print(f"rho = {rho:3}   slope {w_hat[1] / w_hat[0]:.3f}, {degrees(w_hat):4.1f} degrees   margin {mu:.3f}")
+    print(f"rho = {rho}: w_2/w_1 {w_hat[1] / w_hat[0]:.3f}, {degrees(w_hat):4.1f} degrees, margin {mu:.3f}")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "fragment"}
 HUES = "vermillion", "orange", "green", "sky", "blue"
@@ -291,8 +291,7 @@ for rho, path in constant.items():
     total = weights(np.vstack([np.zeros(2), path[:-1]]) @ A.T).sum(axis=0)
     lower, upper = certify(path[-1], total, A, rho)
     print(f"rho = {rho:3}:  {lower:.4f} <= largest margin {best[rho][1]:.4f} <= {upper:.4f}")
-    assert lower * (1 - 1e-6) <= best[rho][1] <= upper * (1 + 1e-6), again("03.1")
-    assert upper / lower - 1 < 0.012, again("03.1")
+    assert lower * (1 - 1e-6) <= best[rho][1] <= upper * (1 + 1e-6) < 1.012 * lower, again("03.1")
 
 # %% [markdown]
 # Each run proves its own margin to 1.2 percent or better, without a solver.
@@ -345,12 +344,10 @@ check("03.2", best_orders)
 for corner, pair in (([2.0, 1.0], A[[1, 2]]), ([12.0, 11.0], A[[0, 1]])):
     lowest, highest = best_orders(np.array(corner), *pair)
     print(f"direction ({corner[0]:g}, {corner[1]:g}) is best from rho = {lowest:.3f} to {highest:.3f}")
-    for rho, inside in ((lowest, -0.02), (lowest, 0.02), (highest, -0.02), (highest, 0.02)):
-        if rho < np.inf:
-            found = largest_margin(A, rho + inside)[0]
-            there = abs(found[1] / found[0] - corner[1] / corner[0]) < 1e-5
-            assert there == ((inside > 0) == (rho == lowest)), again("03.2")
-assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
+    for rho in (lowest - 0.02, lowest + 0.02, min(highest, 20) - 0.02, highest + 0.02):
+        found = largest_margin(A, rho)[0]
+        there = abs(found[1] / found[0] - corner[1] / corner[0]) < 1e-5
+        assert there == (lowest <= rho <= highest), again("03.2")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # > **Theorem.** *Let $\lVert \cdot \rVert$ be any norm, $\hat\mu > 0$ the largest margin in it, and
@@ -361,7 +358,7 @@ assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
 # > - \frac{\frac12 a_{\max}^2 \sum_\tau \eta_\tau^2 + \log n}{\sum_\tau \eta_\tau} .$$
 # >
 # > *With $\eta_\tau = \eta / \sqrt \tau$ the difference is $O(\log t / \sqrt t)$, so the margin tends to the
-# > largest one. So it does with all steps that shrink to zero slowly: their sum must diverge.*
+# > largest one. So it does with all steps that tend to zero and whose sum diverges.*
 # >
 # > Source: Gunasekar et al. (2018) for the limit; the argument below is that of Telgarsky (2013) for $\ell_1$
 # > and of Fan et al. (2025) for matrices and several classes.
@@ -370,27 +367,25 @@ assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
 # choice.
 
 # %% [markdown]
-# **Proof.** One step $\eta_\tau \delta_\tau$ with weights $q$ multiplies the loss by
-# $\sum_i q_i\, e^{-\eta_\tau a_i \cdot \delta_\tau}$. This is an average of exponentials of numbers in
-# $[-b, b]$, $b = \eta_\tau a_{\max}$, because $|a_i \cdot \delta_\tau| \le \lVert a_i \rVert_* \le a_{\max}$.
-# *Hoeffding's lemma* (1963) says that its logarithm is at most the average of the numbers plus $b^2/2$:
+# **Proof.** One step $\eta_\tau \delta_\tau$ with weights $q$ multiplies the loss by $\sum_i q_i\,
+# e^{-\eta_\tau a_i \cdot \delta_\tau}$. This is an average of exponentials of numbers between $\pm \eta_\tau
+# a_{\max}$, because $|a_i \cdot \delta_\tau| \le \lVert a_i \rVert_* \le a_{\max}$. By *Hoeffding's lemma*
+# (1963) its logarithm is at most the average of the numbers plus $\frac12 \eta_\tau^2 a_{\max}^2$:
 #
 # $$\log \frac{L(w_\tau)}{L(w_{\tau-1})} \le -\eta_\tau \sum_i q_i\, a_i \cdot \delta_\tau
 # + \tfrac12 \eta_\tau^2 a_{\max}^2 .$$
 #
 # The step is steepest, so $\sum_i q_i\, a_i \cdot \delta_\tau = \lVert \sum_i q_i a_i \rVert_* = B(q) \ge
-# \hat\mu$: *the certificate is the slope*. Sum over the steps, with $L(w_0) = 1$: $-\log L(w_t) \ge \hat\mu
-# \sum_\tau \eta_\tau - \frac12 a_{\max}^2 \sum_\tau \eta_\tau^2$. The worst point has $e^{-\min_i a_i \cdot
-# w_t} \le n L(w_t)$, so $\min_i a_i \cdot w_t \ge -\log L(w_t) - \log n$. Together, $\min_i a_i \cdot w_t$
-# is at least a number that is positive by assumption. Divide it by $\lVert w_t \rVert$, which is at most
+# \hat\mu$: *the certificate is the rate of descent*. Sum over the steps, with $L(w_0) = 1$: $-\log L(w_t) \ge
+# \hat\mu \sum_\tau \eta_\tau - \frac12 a_{\max}^2 \sum_\tau \eta_\tau^2$. The worst point has $e^{-\min_i a_i
+# \cdot w_t} \le n L(w_t)$, so $\min_i a_i \cdot w_t \ge -\log L(w_t) - \log n$. Together, $\min_i a_i \cdot
+# w_t$ is at least a number that is positive by assumption. Divide it by $\lVert w_t \rVert$, which is at most
 # $\sum_\tau \eta_\tau$. $\square$
-#
-# We used nowhere which norm it is.
 
 # %% [markdown]
-# With steps of one length $\eta$ the theorem's loss of margin is $\frac12 \eta\, a_{\max}^2 + \log n / (\eta
-# t)$. Steps of 1 are too long for it to promise anything. **Predict first**: on twenty random points in six
-# dimensions, what do they lose, and what do steps $1 / \sqrt t$ lose?
+# With steps of one length $\eta$ the theorem allows to lose $\frac12 \eta\, a_{\max}^2 + \log n / (\eta t)$
+# of the margin. For steps of 1 that is too much to promise anything. **Predict first**: on twenty random
+# points in six dimensions, what do they lose, and what do steps $1 / \sqrt t$ lose?
 
 
 # %%
@@ -401,22 +396,24 @@ def random_points(seed, n, d):
     return points * np.sign(points @ truth)[:, None]
 
 
-print("percent of margin lost after 1,000, 10,000 steps:   length 1       length 1 / sqrt(t)")
+print("percent of margin lost after 1,000, 10,000 steps:   length 1   length 1 / sqrt(t)   allowed")
 for rho in (1.0, 2.0, np.inf):
     for seed in range(3):
         cloud, lost = random_points(seed, 20, 6), []
         mu = largest_margin(cloud, rho)[1]
+        a_max = max(certify(cloud[0], one, cloud, rho)[1] for one in np.eye(20))  # B of single points
         for etas in (np.ones(10_000), 1 / np.sqrt(np.arange(1, 10_001))):
             for w in descend(cloud, steepest(rho), etas)[[999, 9_999]]:
                 lost.append(100 - 100 * certify(w, np.ones(20), cloud, rho)[0] / mu)
-        print(f"rho = {rho:3}, seed {seed}" + "{:39.1f}{:7.1f}{:15.1f}{:7.1f}".format(*lost))
-        assert lost[3] < min(3, lost[2] / 2), again("03.1")
+        allowed = 100 * (a_max**2 / 2 * (etas**2).sum() + np.log(20)) / etas.sum() / mu
+        print(f"rho = {rho:3}, seed {seed}" + "{:33.1f}{:7.1f}{:13.1f}{:5.1f}{:12.0f}".format(*lost, allowed))
+        assert lost[3] < min(3, lost[2] / 2, allowed / 20), again("03.1")
         assert lost[1] < 1 if rho == 2 else lost[1] > max(0.4, 0.99 * lost[0]), again("03.1")
 
 # %% [markdown]
 # With $\ell_1$ and $\ell_\infty$, these runs with steps of 1 stop gaining. Where they lose more than 100
-# percent, they do not separate the points. The shrinking steps lose less and less. NGD
-# does not mind steps of 1 here.
+# percent, they do not separate the points. NGD does not mind steps of 1 here. The shrinking steps lose less
+# and less. The theorem allows far more after 10,000 (last column): above 100 percent it promises nothing yet.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.3: The longest safe step
@@ -429,12 +426,12 @@ for rho in (1.0, 2.0, np.inf):
 #
 # <details><summary>Hint 1</summary>
 #
-# All hangs on $x = (a - b) \cdot w$, since $q_b / q_a = e^x$. At which $x$ does each of the two coordinates
+# All hangs on $z = (a - b) \cdot w$, since $q_b / q_a = e^z$. At which $z$ does each of the two coordinates
 # of the gradient change its sign?
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# A step undoes the last one if *both* signs have changed in between. How far does such a step carry $x$?
+# A step undoes the last one if *both* signs have changed in between. How far does such a step carry $z$?
 # </details>
 
 
@@ -444,7 +441,7 @@ def longest_step(a, b):
     """The longest constant step with which sign descent, from any start, is never trapped: a, b (2,)."""
     ### BEGIN SOLUTION
     between = np.log(a[0] * b[1] / (a[1] * b[0]))  # of the two places where a sign changes
-    return between / np.abs(a - b).sum()  # a step that changes both signs carries x so far
+    return between / np.abs(a - b).sum()  # a step that changes both signs carries z so far
     ### END SOLUTION
 
 
@@ -459,13 +456,11 @@ for seed in range(4):
     for eta in (0.98 * safe, 1.02 * safe):
         path = descend(pair, steepest(np.inf), np.full(10_000, eta))
         growth.append((np.abs(path[-1]).max() - np.abs(path[4_999]).max()) / (5_000 * eta))
-        kept = (pair @ path[-1]).min() / np.abs(path[-1]).max() / largest_margin(pair, np.inf)[1]
-        assert eta > safe or kept > 0.99, again("03.3")
     print(f"longest safe step {safe:.3f}:  {growth[0]:.2f} with 2 percent less, {growth[1]:.2f} with 2 more")
     assert np.allclose(growth, [1, 0], atol=0.01), again("03.3")
 
 # %% [markdown]
-# Two percent below that step, the runs reach the largest margin to one percent; two above, they are trapped.
+# Two percent below that step, these runs go on growing; two percent above, they are trapped.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
@@ -477,8 +472,9 @@ for seed in range(4):
 #
 # For $\rho = 2$ it is NGD. Why should it find the $\ell_\rho$ margin? Gradients add up in $S$, and each is a
 # sum of signed points: $S_t = \sum_i \lambda_i a_i$ with $\lambda_i \ge 0$. Suppose that late only the worst
-# points still get weight. Then $\nabla\psi(w)$ is a sum of worst points, exactly what section 3.3 asks of the
-# best $w$. Sun et al. (2022) prove it for small steps that are not normalised.
+# points still get weight. Then $\nabla\psi(w)$ is a sum of worst points, up to an early part that fades
+# beside it: what section 3.3 asks of the best $w$. Sun et al. (2022) prove it for small steps, not
+# normalised.
 
 
 # %%
@@ -494,14 +490,14 @@ def mirror_descent(rho, steps):
 
 mirror = {rho: mirror_descent(rho, 10_000) for rho in (1.5, 3.0)}
 for rho, path in mirror.items():
-    away = abs(degrees(path[-1]) - degrees(best[rho][0]))
-    print(f"rho = {rho}: {away:.2f} degrees away after 10,000 steps")
-    assert away < 0.5
+    away = np.abs(degrees(path[[999, 2_999, 9_999]]) - degrees(best[rho][0]))
+    print(f"rho = {rho}:", *away.round(2), "degrees away after 1,000, 3,000 and 10,000 steps")
+    assert away[2] < min(away[1], 0.5)
 
 # %% [markdown]
-# The larger $\rho$, the slower: $w$ grows like $t^{1/(\rho-1)}$. The cross marks where the ball of
-# $\ell_\rho$ touches the region; the dots are iterates of mirror descent, later ones larger. At which $\rho$
-# does the cross leave direction $(2, 1)$?
+# The larger $\rho$, the slower: $S$ grows like $t$, so $w$ like $t^{1/(\rho-1)}$, at $\rho = 3$ like $\sqrt
+# t$. The cross marks where the ball of $\ell_\rho$ touches the region; the dots are iterates of mirror
+# descent, later ones larger. At which $\rho$ does the cross leave $(2, 1)$?
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -569,14 +565,15 @@ ETA = np.array([0.005, 0.05, 0.1, 0.005, 0.05, 0.005])
 BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.99])
 by_adam = adam(A, 20_000, ETA, BETA2, eps=np.array([0, 0, 0, 1e-8, 1e-8, 1e-8]))
 angles = degrees(by_adam)
-print("Adam without epsilon, beta2 = 0.95:  after 1,000 and 8,000 steps")
 for run in range(3):
-    print(f"eta = {ETA[run]:<31} {angles[999, run]:9.1f} {angles[7999, run]:9.1f}")
+    print(
+        f"eta = {ETA[run]}: after 1,000 and 8,000 steps {angles[999, run]:.1f} and {angles[7999, run]:.1f} degrees"
+    )
 assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9], atol=0.2)
 
 # %% [markdown]
-# The first two runs go to the limit of sign descent, 42.5 degrees (compare Zhang, Zou & Cao 2024). The third,
-# with steps twice as long as the second, is four degrees short. Is it stuck, or slow?
+# The first two runs are near the limit of sign descent, 42.5 degrees (compare Zhang, Zou & Cao 2024). The
+# third, with steps twice as long as the second, is four degrees short. Is it stuck, or slow?
 #
 # Adam's steps are not $\eta$ long. Both means hold older gradients, which were *larger* than the present one.
 # The root of the mean square feels it most.
@@ -586,10 +583,11 @@ assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9
 #
 # ★★★ · 15 minutes
 #
-# Suppose that late in the run, with $\varepsilon = 0$ and $\beta^t$ negligible, every coordinate of full
-# size (those with $|\hat w_j| = \lVert \hat w \rVert_\infty$) moves by the same $\eta_{\mathrm{eff}}$ at
-# each step. Then the worst $a_i \cdot w$ grows by $\nu = \eta_{\mathrm{eff}}\, \hat\mu_\infty$ a step, and
-# $g_t$ is $e^{-\nu}$ times $g_{t-1}$. For $\beta_1 \le \beta_2$, return, each correct to six digits,
+# Suppose that late in the run, with $\varepsilon = 0$ and $\beta^t$ negligible, every coordinate of full size
+# (with $|\hat w_j| = \lVert \hat w \rVert_\infty$ for the $\hat w$ of $\ell_\infty$) moves by the same
+# $\eta_{\mathrm{eff}}$ at each step. Then the worst $a_i \cdot w$ grows by $\nu = \eta_{\mathrm{eff}}\,
+# \hat\mu_\infty$ a step, and $g_t$ is $e^{-\nu}$ times $g_{t-1}$. For $\beta_1 \le \beta_2$, return, each
+# correct to six digits,
 #
 # - $\eta_{\mathrm{eff}}$;
 # - the *real memory*: the steps, not always a whole number, in which what an old square adds to
@@ -640,28 +638,30 @@ for run in range(3):
     at = [round(k * memories[run]) - 1 for k in (1, 3, 5)] if run else []
     print(*(f"{angle:6.1f}" for angle in angles[[*at, -1], run]))
 assert (np.abs(length / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.4")
-assert (real < 0.86 * ETA[:3]).all(), again("03.4")  # the rival: full steps
-assert real[2] / real[1] < 1.03 < 3.8 < memories[2] / memories[1]
+assert max(real / ETA[:3]) < 0.86 < real[2] / real[1] < 1.03 < 3.8 < memories[2] / memories[1]
 
 # %%
-ratios, shares = [], []
+rows = []
 for seed in range(6):
     cloud = random_points(seed, 30, 12)
     w_hat, mu = largest_margin(cloud, np.inf)
-    end, half = adam(cloud, 10_000, 0.02)[[-1, 4_999], 0]
+    eta_eff, memory = adam_step(0.02, mu, 0.9, 0.95)
+    half, end = adam(cloud, 10_000, 0.02)[[4_999, -1], 0]
     full = np.abs(w_hat) > 0.9999 * np.abs(w_hat).max()
-    step = ((end - half) * np.sign(w_hat))[full] / 5_000
-    ratios.extend(step / adam_step(0.02, mu, 0.9, 0.95)[0])
-    shares.append(certify(end, np.ones(30), cloud, np.inf)[0] / mu)
-print(f"{len(ratios)} coordinates of full size: {min(ratios):.2f} to {max(ratios):.2f} of the predicted step")
-print(f"l_inf margin over the largest: {min(shares):.2f} to {max(shares):.2f}")
-assert np.allclose(ratios, np.ones(16), atol=0.01), again("03.4")
-assert min(shares) > 0.98
+    steps = ((end - half) * np.sign(w_hat))[full] / 5_000
+    share = certify(end, np.ones(30), cloud, np.inf)[0] / mu
+    rows.extend((step / eta_eff, share, 10_000 / memory) for step in steps)
+low, high = np.min(rows, axis=0), np.max(rows, axis=0)
+print(f"{len(rows)} coordinates of full size: {low[0]:.3f} to {high[0]:.3f} of the predicted step")
+print(f"l_inf margin over the largest: {low[1]:.2f} to {high[1]:.2f}, after {low[2]:.0f} memories or more")
+assert np.allclose([len(rows) / 16, low[0], high[0]], 1, atol=0.01), again("03.4")
+assert low[1] > 0.98
 
 # %% [markdown]
 # The steps are predicted to half a percent, those of the third run to two. On six sets of points in twelve
-# dimensions all 16 coordinates of full size move by $\eta_{\mathrm{eff}}$, and the margin comes within two
-# percent of the largest: late, these runs are like *sign descent with a shorter step*.
+# dimensions, after many memories, all 16 coordinates of full size move by $\eta_{\mathrm{eff}}$, and the
+# margin comes within two percent of the largest: late, these runs are like *sign descent with a shorter
+# step*.
 #
 # For the other two runs the memory is the clock. From $\eta = 0.05$ to $0.1$ the step hardly grows. What
 # grows is the memory, nearly four times: the last run was *slow*, not stuck.
@@ -671,35 +671,54 @@ assert min(shares) > 0.98
 #
 # Adam divides by $\sqrt{\overline{g^2}} + \varepsilon$. Once the root is far below $\varepsilon$ the
 # denominator is nearly constant. What remains is gradient descent with momentum, with the limit of $\ell_2$
-# (Wang et al. 2022). When is that? The root falls by $e^{-\nu}$ a step, from about 1. So $\varepsilon$ should
-# take over at step $\log(1 / \varepsilon) / \nu$.
+# (Wang et al. 2022). When is that? Once steps are $\eta_{\mathrm{eff}}$ long, the root falls by $e^{-\nu}$ a
+# step. So $\varepsilon$ takes over at step $(\log(1 / \varepsilon) + c) / \nu$, where $c$ gathers the rest
+# and is the same for all small $\varepsilon$. It can be negative: at first $B(q)$ exceeds $\hat\mu_\infty$
+# (section 3.3) and the loss falls faster; late, $\lVert g \rVert_1 = B(q)\, L$ is only about $\hat\mu_\infty
+# L$.
 
 
 # %%
-def taken_over(path, beta2, eps):
-    """The step from which on the root of the mean square is below eps in both coordinates."""
-    w = np.vstack([np.zeros(2), path[:-1]])
+def taken_over(path, A, beta2, eps):
+    """The step from which on the root of the mean square is below eps in all coordinates."""
+    w = np.vstack([0 * path[:1], path[:-1]])
     squares = (np.exp(-w @ A.T) @ A / len(A)) ** 2
     mean = lfilter([1 - beta2], [1, -beta2], squares, axis=0)  # the running mean
     above = mean.max(axis=1) > eps**2 * (1 - beta2 ** np.arange(1, len(w) + 1))
     return np.flatnonzero(above)[-1] + 2  # step 1 stands at place 0
 
 
-print("eta     beta2    takes over: predicted   measured   degrees then, at the end")
+print("eta     beta2    takes over: with c = 0   measured   degrees then, at the end")
 runs = [(ETA[run], BETA2[run], by_adam[:, run]) for run in (3, 4, 5)]
 for eta, beta2, path in [*runs, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-8)[:, 0])]:
-    eta_eff, memory = adam_step(eta, mu_inf, 0.9, beta2)
-    predicted, seen = np.log(1e8) / (eta_eff * mu_inf), taken_over(path, beta2, 1e-8)
-    row = f"{eta:<7} {beta2:<8} {predicted:21,.0f} {seen:10,}"
-    print(row + "{:14.1f} {:11.1f}".format(*degrees(path[[seen - 1, -1]])))
-    assert abs(seen / predicted - 1) < 0.05, again("03.4")
-    assert abs(seen * eta * mu_inf / np.log(1e8) - 1) > 0.2  # the rival: full steps
-assert np.allclose([seen / memory, degrees(path[seen - 1])], [1.4, 34.7], rtol=0.03)
+    predicted = np.log(1e8) / (adam_step(eta, mu_inf, 0.9, beta2)[0] * mu_inf)
+    seen = taken_over(path, A, beta2, 1e-8)
+    then, end = degrees(path[[seen - 1, -1]])
+    print(f"{eta:<7} {beta2:<8} {predicted:22,.0f} {seen:10,} {then:14.1f} {end:11.1f}")
+    assert abs(seen / predicted - 1) < 0.03, again("03.4")
+assert abs(then - 34.7) < 0.5
+
+# %%
+rows = []
+for cloud in [random_points(seed, n, d) for n, d in ((20, 6), (30, 12)) for seed in range(6)]:
+    mu = largest_margin(cloud, np.inf)[1]
+    nu = mu * adam_step(0.05, mu, 0.9, 0.95)[0]
+    path = adam(cloud, round(40 / nu), 0.05, eps=np.array([1e-8, 1e-16]))
+    first, second = (taken_over(path[:, k], cloud, 0.95, eps) for k, eps in enumerate((1e-8, 1e-16)))
+    law, rival = (second - first) * np.array([nu, 0.05 * mu]) / np.log(1e8)
+    rows.append((nu * first - np.log(1e8), law, rival))
+low, high = np.min(rows, axis=0), np.max(rows, axis=0)
+for k, name in enumerate(("c", "steps from 1e-8 to 1e-16 times nu / log(1e8)", "times eta mu / log(1e8)")):
+    print(f"{name}: {low[k]:.2f} to {high[k]:.2f}")
+assert high[0] < -0.6 < 0.985 < low[1] <= high[1] < 1.015 < 1.1 < low[2], again("03.4")
 
 # %% [markdown]
-# On these points the prediction is right within five percent. Torch's defaults (last row) are taken over
-# after 1.4 real memories, eight degrees short of $\ell_\infty$. All four then turn towards $\ell_2$ (Figure
-# 3, dashed), but do not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
+# On our points $c$ is small: without it all four are right to three percent. Torch's defaults (last row) are
+# taken over eight degrees short of $\ell_\infty$. All four then turn towards $\ell_2$ (Figure 3 dashes the
+# second), but do not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
+#
+# On the random points $\varepsilon$ comes early. From one $\varepsilon$ to another, where $c$ drops out,
+# $\nu$ is right to one percent; full steps are off by more than ten.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -736,7 +755,7 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Where Adam goes. Solid: without $\varepsilon$, $\beta_2 = 0.95$. Dashed: with $\varepsilon$.
-# Dots: after 1, 3 and 5 real memories. Cross: where $\varepsilon$ takes over, as predicted.
+# Dots: after 1, 3 and 5 real memories. Cross: where $\varepsilon$ takes over if $c = 0$.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 limits = {
@@ -786,19 +805,16 @@ show(
 # values, the **nuclear norm** (lesson 04).
 #
 # Equality needs $\xi_k^\top \delta\, \zeta_k = -1$ wherever $\sigma_k > 0$: the steepest step lifts all
-# positive singular values to one. Where $\sigma_k = 0$ there is no slope, and we let it rest.
+# positive singular values to one. Where $\sigma_k = 0$ nothing is gained, and we let it rest.
 
 
 # %%
 def spectral_step(G):
     """The steepest step of spectral norm one for each matrix: the shape of G (..., j, l)."""
     left, sigma, right = np.linalg.svd(G, full_matrices=False)
-    slope = sigma > 1e-12 * sigma.max(axis=-1, keepdims=True)  # the others are zero up to rounding
-    return -(left * slope[..., None, :]) @ right
+    positive = sigma > 1e-12 * sigma.max(axis=-1, keepdims=True)  # the others are zero up to rounding
+    return -(left * positive[..., None, :]) @ right
 
-
-G = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 2.0]])  # singular values 5 and 2
-assert np.allclose(spectral_step(G), [[-0.6, -0.8, 0], [0, 0, -1]])
 
 # %% [markdown]
 # The theorem of 3.3 holds for any norm, so with slowly shrinking steps **spectral descent** maximises the
@@ -880,14 +896,10 @@ show(
 # What do the waves cost? We give Muon's steps to the problems of 3.6. (Muon takes them from a running mean of
 # the gradients, which we leave out.)
 
-
 # %%
-def muon(steps):
-    """W and the direction of its gradient after equal steps by Muon's polynomial."""
-    return train_matrices(lambda G: -orthogonalise(G), np.full(steps, 0.05))[:2]
-
-
-(_, early), (by_muon, _) = muon(500), muon(1500)
+(_, early, _), (by_muon, _, _) = (
+    train_matrices(lambda G: -orthogonalise(G), np.full(steps, 0.05)) for steps in (500, 1_500)
+)
 share = margin(by_muon) / bound
 print(f"Muon's steps: spectral margin over its bound {share.min():.2f} to {share.max():.2f}")
 
@@ -942,13 +954,14 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# **1.** You take steps of one length $\eta$, and the theorem's loss of margin is too large for you. What do
+# **1.** You take steps of one length $\eta$, and the theorem allows to lose too much for you. What do
 # you change, and what does it cost?
 #
 # <details><summary>Answer</summary>
 #
-# Take $\eta$ shorter: $\frac12 \eta\, a_{\max}^2$ falls with it, and more steps do not help there. The
-# other part, $\log n / (\eta t)$, then asks for more of them: half the $\eta$, twice the $t$.
+# Take $\eta$ shorter: $\frac12 \eta\, a_{\max}^2$ falls with it, and more steps do not help there. The other
+# part, $\log n / (\eta t)$, then asks for more of them. The best $\eta$ for $t$ steps is $\sqrt{2 \log n / t}
+# / a_{\max}$; the theorem then allows $a_{\max} \sqrt{2 \log n / t}$: half of it costs four times the steps.
 # </details>
 #
 # **2.** Someone trained $w = (2, 1)$ on our points. By which optimiser?
@@ -962,8 +975,9 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 #
 # <details><summary>Answer</summary>
 #
-# Not twice as late: by exercise 03.4 at step 41,836 in place of 38,195 (measured: 41,355 and 38,488). With
-# a long memory $\nu$ is near its limit $\frac12 \log (1/\beta_2)$, whatever the margin.
+# Not twice as late: with $c = 0$ at step 41,836 in place of 38,195 (measured: 41,355 and 38,488). With so
+# long a memory $\nu$ is 0.96 of its limit $\frac12 \log (1/\beta_2)$, and with half the margin still 0.88 of
+# it.
 # </details>
 
 # %%
@@ -972,23 +986,15 @@ progress("03")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Steepest descent with slowly shrinking steps maximises the margin in its own norm, because the slope of
-#   the loss is a bound on that margin. Constant steps can trap sign descent: on two points of the plane,
-#   only steps longer than $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ can.
+# - Steepest descent with slowly shrinking steps maximises the margin in its own norm, because the rate at
+#   which the loss falls is a bound on that margin. Constant steps can trap sign descent: on two points of the
+#   plane, only steps longer than $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ can.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late, Adam with $\varepsilon = 0$ went like sign descent with steps $\eta_{\mathrm{eff}}$. A long memory
-#   delayed the limit. From about step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on
-#   $\varepsilon$ turned it towards $\ell_2$, which it did not reach.
-#
-# | optimiser | norm of its margin | what a step moves |
-# |:---|:---|:---|
-# | coordinate descent | $\ell_1$ | one coordinate |
-# | mirror descent | $\ell_\rho$ | $\nabla\psi(w)$ |
-# | normalised GD, GD | $\ell_2$ | along $-g$ |
-# | sign descent | $\ell_\infty$ | all coordinates by the same |
-# | Adam with $\varepsilon = 0$, late | $\ell_\infty$ | those of full size by the same |
-# | spectral descent | spectral | all singular directions by the same |
+#   delayed the limit. From step $(\log(1/\varepsilon) + c) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on, with
+#   the same $c$ for all small $\varepsilon$, $\varepsilon$ turned it towards $\ell_2$, which it did not
+#   reach.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

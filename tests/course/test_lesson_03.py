@@ -146,20 +146,30 @@ def test_sign_descent_is_trapped_from_the_longest_safe_step_on(lesson, seed):
     np.testing.assert_allclose(growth, [1, 0, 0], atol=0.01)
 
 
-@pytest.mark.parametrize(
-    ("eta", "beta2", "eps", "steps"),
-    [(0.03, 0.9, 1e-20, 6000), (0.02, 0.98, 1e-20, 6000), (0.02, 0.995, 1e-10, 15_000)],
-)
-def test_epsilon_takes_over_when_foretold(lesson, eta, beta2, eps, steps):
-    """Other points, memories and epsilons: within 12 percent; the rival, full steps, is off by more."""
-    A = np.array([[3.0, 1.0], [1.5, 2.0], [2.5, 2.5]])
+SEEDS = [6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in [*range(6), *range(7, 11)])]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("n", "d"), [(20, 6), (30, 12), (60, 20)])
+def test_epsilon_takes_over_by_a_law_of_differences(lesson, seed, n, d):
+    """From epsilon = 1e-8 to 1e-16 it takes log(1e8) / nu steps: within 1.5 percent, in all settings.
+
+    Other seeds and another size than the lesson's. The rival, full steps, is off by more where it predicts
+    another number (eta mu_hat and nu differ by more than three percent).
+    """
+    A = lesson["random_points"](seed, n, d)
     mu_hat = lesson["largest_margin"](A, np.inf)[1]
-    foretold = -np.log(eps) / (adam_step(eta, mu_hat, 0.9, beta2)[0] * mu_hat)
-    lesson.update(A=A)
-    seen = lesson["taken_over"](lesson["adam"](A, steps, eta, beta2, eps)[:, 0], beta2, eps)
-    assert seen < steps
-    assert seen == pytest.approx(foretold, rel=0.12)
-    assert abs(seen - np.log(1 / eps) / (eta * mu_hat)) > 0.12 * seen
+    for eta, beta2 in ((0.05, 0.95), (0.005, 0.95), (0.005, 0.99)):
+        nu = mu_hat * adam_step(eta, mu_hat, 0.9, beta2)[0]
+        path = lesson["adam"](A, round(40 / nu), eta, beta2, eps=np.array([1e-8, 1e-16]))
+        first, second = (
+            lesson["taken_over"](path[:, k], A, beta2, eps) for k, eps in enumerate((1e-8, 1e-16))
+        )
+        foretold, rival = np.log(1e8) / nu, np.log(1e8) / (eta * mu_hat)
+        assert second - first == pytest.approx(foretold, rel=0.015)
+        assert second < len(path)
+        if rival < 0.97 * foretold:
+            assert abs(second - first - foretold) < abs(second - first - rival)
 
 
 def test_half_the_points_hardly_delay_epsilon(lesson):
@@ -168,8 +178,7 @@ def test_half_the_points_hardly_delay_epsilon(lesson):
     A = np.vstack([A, [[2.1, 2.0], [2.8, 2.9], [2.0, 3.3], [2.7, 1.3], [3.2, 0.9], [3.4, 2.0]]]) / 2
     mu_hat = lesson["largest_margin"](A, np.inf)[1]
     foretold = np.log(1e8) / (adam_step(0.001, mu_hat, 0.9, 0.999)[0] * mu_hat)
-    lesson.update(A=A)
-    seen = lesson["taken_over"](lesson["adam"](A, 45_000, 0.001, 0.999, 1e-8)[:, 0], 0.999, 1e-8)
+    seen = lesson["taken_over"](lesson["adam"](A, 45_000, 0.001, 0.999, 1e-8)[:, 0], A, 0.999, 1e-8)
     assert (round(foretold), seen) == (41_836, pytest.approx(41_355, abs=5))
 
 
