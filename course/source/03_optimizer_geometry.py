@@ -566,9 +566,7 @@ BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.99])
 by_adam = adam(A, 20_000, ETA, BETA2, eps=np.array([0, 0, 0, 1e-8, 1e-8, 1e-8]))
 angles = degrees(by_adam)
 for run in range(3):
-    print(
-        f"eta = {ETA[run]}: after 1,000 and 8,000 steps {angles[999, run]:.1f} and {angles[7999, run]:.1f} degrees"
-    )
+    print("eta =", ETA[run], *angles[[999, 7_999], run].round(1), "degrees after 1,000 and 8,000 steps")
 assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9], atol=0.2)
 
 # %% [markdown]
@@ -717,8 +715,8 @@ assert high[0] < -0.6 < 0.985 < low[1] <= high[1] < 1.015 < 1.1 < low[2], again(
 # taken over eight degrees short of $\ell_\infty$. All four then turn towards $\ell_2$ (Figure 3 dashes the
 # second), but do not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
 #
-# On the random points $\varepsilon$ comes early. From one $\varepsilon$ to another, where $c$ drops out,
-# $\nu$ is right to one percent; full steps are off by more than ten.
+# On twelve sets of random points $\varepsilon$ comes early. From one $\varepsilon$ to another, where $c$
+# drops out, $\nu$ is right to one percent (second line); full steps (third) are off by more than ten.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))

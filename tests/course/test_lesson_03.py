@@ -177,7 +177,9 @@ def test_half_the_points_hardly_delay_epsilon(lesson):
     A = np.array([[2.9, -0.4], [1.8, 0.8], [1.7, 1.0], [1.8, 3.1], [2.3, 3.6], [1.9, 2.5]])
     A = np.vstack([A, [[2.1, 2.0], [2.8, 2.9], [2.0, 3.3], [2.7, 1.3], [3.2, 0.9], [3.4, 2.0]]]) / 2
     mu_hat = lesson["largest_margin"](A, np.inf)[1]
-    foretold = np.log(1e8) / (adam_step(0.001, mu_hat, 0.9, 0.999)[0] * mu_hat)
+    nu = [margin * adam_step(0.001, margin, 0.9, 0.999)[0] for margin in (2 * mu_hat, mu_hat)]
+    np.testing.assert_allclose(nu / (np.log(1 / 0.999) / 2), [0.96, 0.88], atol=0.005)
+    foretold = np.log(1e8) / nu[1]
     seen = lesson["taken_over"](lesson["adam"](A, 45_000, 0.001, 0.999, 1e-8)[:, 0], A, 0.999, 1e-8)
     assert (round(foretold), seen) == (41_836, pytest.approx(41_355, abs=5))
 
