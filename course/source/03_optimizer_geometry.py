@@ -383,8 +383,8 @@ for corner, pair in (([2.0, 1.0], A[[1, 2]]), ([12.0, 11.0], A[[0, 1]])):
 # $\sum_\tau \eta_\tau$. $\square$
 
 # %% [markdown]
-# With steps of one length $\eta$ the theorem allows to lose $\frac12 \eta\, a_{\max}^2 + \log n / (\eta t)$
-# of the margin. For steps of 1 that is too much to promise anything. **Predict first**: on twenty random
+# With steps of one length $\eta$ the theorem lets the margin fall short by $\frac12 \eta\, a_{\max}^2 + \log
+# n / (\eta t)$. For steps of 1 that is too much to promise anything. **Predict first**: on twenty random
 # points in six dimensions, what do they lose, and what do steps $1 / \sqrt t$ lose?
 
 
@@ -952,7 +952,7 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# **1.** You take steps of one length $\eta$, and the theorem allows to lose too much for you. What do
+# **1.** You take steps of one length $\eta$, and the theorem lets the margin fall short by too much. What do
 # you change, and what does it cost?
 #
 # <details><summary>Answer</summary>
