@@ -65,60 +65,67 @@ ENOUGH = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 12.2 tokens of one length
-def _one_length(x, z):
-    return np.linalg.solve(z, x).T
+# --------------------------------------------------------------------------- 12.2 a direction for every point
+def _direction(v, z, y):
+    return np.outer(v, np.linalg.solve(z, y))
 
 
-def _one_length_cases(rng):
+def _direction_cases(rng):
     """The simplest first; queries of any length, far enough from dependent and from orthogonal."""
-    cases = [(np.eye(2), np.array([[1.0, 0.0], [1.0, 1.0]])), (np.array([[1.0]]), np.array([[2.0]]))]
+    cases = [
+        (np.array([1.0, 2.0]), np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([1.0, -1.0])),
+        (np.array([3.0]), np.array([[2.0]]), np.array([-1.0])),
+    ]
     for n in (2, 3, 5):
         while True:
-            x, z = rng.normal(size=(n, n)), rng.normal(size=(n, n))
-            x /= np.linalg.norm(x, axis=1, keepdims=True)
-            if max(np.linalg.cond(x), np.linalg.cond(z)) < 30:
+            v, z = rng.normal(size=n), rng.normal(size=(n, n))
+            if np.linalg.cond(z) < 30:
                 break
-        cases.append((x, z))
+        y = rng.choice([-1.0, 1.0], size=n)
+        y[:2] = 1, -1
+        cases.append((v, z, y))
     return cases
 
 
-ONE_LENGTH = Exercise(
+DIRECTION = Exercise(
     id="12.2",
-    title="Tokens of one length",
+    title="A direction for every point",
     points=2,
     minutes=8,
     difficulty=2,
-    reference=_one_length,
-    cases=_one_length_cases,
+    reference=_direction,
+    cases=_direction_cases,
     misconceptions=known(
-        lambda x, z: np.linalg.solve(z, x),
-        "That is the transpose of W: the logit of token x under query z is x . W z.",
-        lambda x, z: x.T @ z,
-        "The sum of x_i z_i^T gives W z_i = x_i only if the queries are orthonormal: solve for W.",
-        lambda x, z: x.T @ z / len(x),
-        "The mean of x_i z_i^T gives a multiple of x_i, and only for orthonormal queries: solve for W.",
-        lambda x, z: x.T @ (z / (z**2).sum(axis=1, keepdims=True)),
-        "Each term gives x_i on its own query, but the others add to it unless the queries are orthogonal.",
-        lambda x, z: x.T @ np.linalg.inv(z),
-        "The z_i are the rows of `z`. As columns they are z.T: it is W z.T that you want to be x.T.",
-        lambda x, z: np.linalg.solve(x, z).T,
-        "You solved W x_i = z_i. The queries go in: W z_i is what the tokens meet.",
-        lambda x, z: np.linalg.solve(x, z),
-        "You solved W x_i = z_i, and transposed. The queries go in: W z_i is what the tokens meet.",
-        lambda x, z: np.linalg.inv(x) @ np.linalg.inv(z.T),
-        "Each selected token has the logit 1, but you made the *other selected* ones 0. Then a unit vector "
-        "that is not among them can have more than 1.",
-        lambda x, z: 2 * _one_length(x, z),
-        "Twice too large: the selected token has the logit 2.",
-        lambda x, z: -_one_length(x, z),
-        "The sign: the selected token has the logit -1.",
-        lambda x, z: _one_length(x, z) / np.linalg.norm(_one_length(x, z)),
-        "The right direction, but the selected tokens are to have the logit 1: do not scale W.",
-        lambda x, z: _one_length(x, z / np.linalg.norm(z, axis=1, keepdims=True)),
+        lambda v, z, y: np.outer(np.linalg.solve(z, y), v),
+        "That is the transpose of V: the logit of token x under query z is x . V z.",
+        lambda v, z, y: np.outer(v, np.linalg.solve(z.T, y)),
+        "The z_i are the rows of `z`: a . z_i = y_i for all i is z @ a = y, not z.T @ a = y.",
+        lambda v, z, y: np.outer(np.linalg.solve(z.T, y), v),
+        "The z_i are the rows of `z`, so a . z_i = y_i is z @ a = y; and V z = v (a . z) is outer(v, a) z.",
+        lambda v, z, y: np.outer(v, np.linalg.solve(z, np.ones(len(y)))),
+        "That makes every logit grow like v . x. A score has the label too, y_i v . x.",
+        lambda v, z, y: np.outer(v, y @ z),
+        "The sum of y_i z_i gives a . z_i = y_i only if the queries are orthonormal: solve for a.",
+        lambda v, z, y: np.outer(v, y @ z / len(y)),
+        "The mean of y_i v z_i^T is right only for orthogonal queries, and then up to a factor: solve for a.",
+        lambda v, z, y: np.outer(v, y @ (z / (z**2).sum(axis=1, keepdims=True))),
+        "Each term is right on its own query, but the others add to it unless the queries are orthogonal.",
+        lambda v, z, y: np.outer(v, np.linalg.solve(z.T @ z, y)),
+        "z.T @ z is the matrix of the normal equations. The equations are z @ a = y.",
+        lambda v, z, y: -_direction(v, z, y),
+        "The sign: the logits of high scores fall.",
+        lambda v, z, y: np.linalg.solve(z, y[:, None] * v),
+        "That is the transpose of V: V z_i = y_i v for all i is V @ z.T = (y[:, None] * v).T.",
+        lambda v, z, y: np.linalg.solve(z.T, (y[:, None] * v).T),
+        "In V @ z.T = (y[:, None] * v).T the unknown is on the left: transpose both sides, then solve.",
+        lambda v, z, y: _direction(v / np.linalg.norm(v), z, y),
+        "The right direction, but each logit is to grow like its score itself: do not scale v.",
+        lambda v, z, y: _direction(v, z / np.linalg.norm(z, axis=1, keepdims=True), y),
         "The queries have lengths of their own: do not scale them to 1.",
-        lambda x, z: _one_length(x - x.mean(axis=0), z),
-        "Only the sequence's own selected token decides its p: do not subtract a mean over the sequences.",
+        lambda v, z, y: _direction(v, z, y) / np.linalg.norm(_direction(v, z, y)),
+        "The right direction, but each logit is to grow like its score itself: do not scale V.",
+        lambda v, z, y: np.outer(v, np.linalg.solve(z, y.sum() * np.ones(len(y)))),
+        "Each sequence has a label of its own.",
     ),
 )
 
@@ -335,4 +342,4 @@ OPTIMAL = Exercise(
     ),
 )
 
-EXERCISES = [ENOUGH, ONE_LENGTH, TIES, OPTIMAL]
+EXERCISES = [ENOUGH, DIRECTION, TIES, OPTIMAL]

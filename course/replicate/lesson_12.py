@@ -10,6 +10,7 @@ import torch
 
 from course.replicate.stored import Measured
 from mini_attn import data, geometry, losses, models, optim, svm, train
+from mini_attn.sweep.design import batch_seed
 
 UNDECIDED, LOCAL, GLOBAL = 0, 1, 2
 
@@ -177,14 +178,102 @@ def tried(kind: str, *sweeps):
     return np.concatenate([one.code.values.ravel() for one in of_kind]), np.concatenate(rivals)
 
 
+def with_rivals(kind: str, d, wide, rivals):
+    """For n, T = 3, 4, then 4, 3, then 2, 6: the shares of global runs with one rival, and with more."""
+    for one in (wide, rivals.sel(size=0), rivals.sel(size=1)):
+        end, number = tried(kind, one.sel(d=[d]))
+        yield (end[number == 1] == GLOBAL).mean(), (end[number > 1] == GLOBAL).mean()
+
+
 # the two stored runs without a rival that are not global: n, T, d, the seed of the batch, the place in it
 UNFINISHED = ((4, 3, 16, 6136803929761899560, 7), (2, 6, 32, 3509046993695595, 46))
 
 
-def longer(n, T, d, seed, place, steps):
-    """How one stored run of p ends after more steps."""
-    tokens = compressed(data.random_tokens(n, T, d, trials=100, seed=seed))
-    return words(descend(attend("p", tokens.keys.shape[-1], 100), tokens, steps), tokens)[place]
+def stored(n, T, places):
+    """The problems of stored runs (d, seed of its batch of 100, place in it), all in n T coordinates."""
+    keys, z, scores = [], [], []
+    for d, seed, place in places:
+        tokens = compressed(data.random_tokens(n, T, d, trials=100, seed=seed))
+        more = (0, n * T - tokens.keys.shape[-1])
+        keys.append(torch.nn.functional.pad(tokens.keys[place], more))
+        z.append(torch.nn.functional.pad(tokens.z[place], more))
+        scores.append(tokens.scores[place])
+    return plain(torch.stack(keys), torch.stack(z), torch.stack(scores))
+
+
+def plain(keys, z, scores):
+    """The problem with these keys, queries and scores; labels are 1, scores the tokens' first coordinate."""
+    X, v = torch.zeros_like(keys), torch.zeros_like(z[..., 0, :])
+    X[..., 0], v[..., 0] = scores, 1
+    return data.TokenData(X=X, z=z, y=torch.ones_like(scores[..., 0]), v=v, keys=keys)
+
+
+def misled(shares, kind):
+    """For each n, T the problems of stored local runs whose first gradient favours the best tokens."""
+    found = []
+    for n in shares.n.values.tolist():
+        for T in shares["T"].values.tolist():
+            cell = shares.sel(kind=kind, n=n, T=T).transpose("d", "trial", ...)
+            places = []
+            for k, trial in np.argwhere((cell.favoured.values == 1) & (cell.local.values == 1)).tolist():
+                first, d = trial // 100 * 100, int(cell.d[k])
+                places.append((d, batch_seed(0, {"n": n, "T": T, "d": d}, first), trial - first))
+            if places:
+                found.append(stored(n, T, places))
+    return found
+
+
+def unfinished(kind):
+    """The problems of the stored runs without a rival that are not global."""
+    return [stored(n, T, [run]) for n, T, *run in UNFINISHED if kind == "p"]
+
+
+def only(tokens, which):
+    """Some trials."""
+    return plain(tokens.keys[which], tokens.z[which], tokens.scores[which])
+
+
+def still_local(kind: str, problems, steps=6000):
+    """How many runs on these problems are local after more steps from zero."""
+    models = (attend(kind, one.keys.shape[-1], len(one.keys)) for one in problems)
+    ends = [words(descend(*of, steps), of[1]) for of in zip(models, problems, strict=True)]
+    return sum((end == LOCAL).sum().item() for end in ends)
+
+
+def grown(tokens, V, far=1e-4):
+    """How many u_i of one data set grow from a random W to W + far V."""
+    d = len(V)
+    W = 3 * torch.randn(1, d, d, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    here, there = (
+        tokens.y * attend("W", d, 1, init=one)(tokens) for one in (W, W + far * torch.as_tensor(V))
+    )
+    return (there > here).sum().item()
+
+
+def stopped(kind: str, tokens, steps=500, lr=10.0):
+    """Whether plain gradient descent from zero, of fixed step, comes to a finite local minimum, (trials,).
+
+    Newton's method from the last point must move it by less than 1, to a gradient below 1e-10 and a Hessian
+    without an eigenvalue below 1e-6.
+    """
+    trials, _, _, d = tokens.keys.shape
+
+    def loss(w, keys, z, scores):
+        p = w.expand(z.shape) if kind == "p" else z @ w.reshape(d, d).T
+        u = (torch.softmax((keys @ p[..., None])[..., 0], dim=-1) * scores).sum(dim=-1)
+        return torch.nn.functional.softplus(-u).mean()
+
+    of = (tokens.keys, tokens.z, tokens.scores)
+    slope, curvature = torch.func.vmap(torch.func.grad(loss)), torch.func.vmap(torch.func.hessian(loss))
+    w = torch.zeros(trials, d if kind == "p" else d * d, dtype=torch.float64)
+    for _ in range(steps):
+        w = w - lr * slope(w, *of)
+    end = w
+    for _ in range(20):
+        step = (torch.linalg.pinv(curvature(w, *of), rtol=1e-12) @ slope(w, *of)[..., None])[..., 0]
+        w = torch.where((w - step - end).norm(dim=1, keepdim=True) < 1, w - step, w)  # others stay behind
+    lowest = torch.linalg.eigvalsh(curvature(w, *of))[:, 0]
+    return (slope(w, *of).norm(dim=1) < 1e-10) & (lowest > 1e-6)
 
 
 def drawn_choice(kind: str, tokens, seed: int, heads: int):
@@ -206,6 +295,13 @@ def drawn_choice(kind: str, tokens, seed: int, heads: int):
     over = scores.gather(2, chosen[..., None, None].expand(-1, -1, 1, heads)) - scores
     won = [((sign * over > 0) | ~support[..., None]).all(dim=2).double() for sign in (1, -1)]
     return can, support.sum(dim=-1), (won[0] + won[1]).div(2).prod(dim=1).mean(dim=-1) * can
+
+
+def locally_optimal(kind, n, T, d, trials, seed):
+    """The mean number of locally optimal choices of a data set, from four drawn ones and 32 heads of each."""
+    tokens = compressed(data.random_tokens(n, T, d, trials=trials, seed=seed))
+    chances = [drawn_choice(kind, tokens, seed + 1 + draw, heads=32)[2] for draw in range(4)]
+    return T**n * torch.stack(chances).mean().item()
 
 
 def dimensions(kind, n, T, d, *, trials, seed):

@@ -7,16 +7,51 @@ from course import exercises
 from course.replicate import lesson_12 as runs
 from mini_attn import data, models
 
-_, one_length, ties, win_all = (spec.reference for spec in exercises.exercises("12"))
+_, direction, ties, win_all = (spec.reference for spec in exercises.exercises("12"))
 
 
-def test_w_of_tokens_of_one_length_makes_the_selected_ones_beat_all_other_unit_vectors():
-    rng = np.random.default_rng(0)
-    x, z, others = (rng.normal(size=shape) for shape in ((4, 4), (4, 4), (1000, 4)))
-    x, others = (a / np.linalg.norm(a, axis=1, keepdims=True) for a in (x, others))
-    p = z @ one_length(x, z).T
-    np.testing.assert_allclose((p * x).sum(axis=1), 1)
-    assert (others @ p.T < 1).all()
+def test_along_the_direction_every_u_grows_like_the_variance_of_the_scores():
+    """At any W, long or short; with n > d also along v a^T, if a separates the labels."""
+    for n, length in ((5, 0.0), (5, 1.0), (5, 10.0), (9, 3.0)):
+        tokens = data.random_tokens(n, 4, 5, trials=1, seed=n)
+        if n > 5:
+            a = torch.arange(1.0, 6).double()
+            y = torch.sign(tokens.z @ a)
+            tokens = data.TokenData(X=tokens.X, z=tokens.z, y=y, v=tokens.v)
+            V = torch.outer(tokens.v[0], a)
+        else:
+            V = torch.as_tensor(direction(*(of[0].numpy() for of in (tokens.v, tokens.z, tokens.y))))
+        W = length * torch.randn(1, 5, 5, generator=torch.Generator().manual_seed(n)).double()
+        there, here = (
+            tokens.y * runs.attend("W", 5, 1, init=W + h * V)(tokens).detach() for h in (1e-5, -1e-5)
+        )
+        model = runs.attend("W", 5, 1, init=W)
+        s, u = model.attention(tokens).detach(), tokens.y * model(tokens).detach()
+        variance = (s * (tokens.scores - u[..., None]) ** 2).sum(-1)
+        c = tokens.y * (tokens.z @ a) if n > 5 else 1
+        torch.testing.assert_close((there - here) / 2e-5, c * variance, atol=1e-8, rtol=1e-4)
+        assert (c * variance > 0).all()
+
+
+def test_descents_stop_where_there_is_a_minimum_only():
+    """One sequence of three tokens on a line, the middle one best for one sign: p has a minimum, or none."""
+    X = torch.tensor([[[[-1.0], [0.0], [1.0]]]]).double().expand(2, 1, 3, 1).clone()
+    scores = torch.tensor([[[0.0, 1.0, 0.2]], [[0.0, 0.5, 1.0]]]).double()
+    tokens = runs.plain(X, torch.ones(2, 1, 1).double(), scores)
+    assert runs.stopped("p", tokens, steps=2000).tolist() == [True, False]
+
+
+def test_stored_problems_are_those_of_their_batches():
+    from mini_attn.sweep.design import batch_seed
+
+    seed = batch_seed(0, {"n": 2, "T": 3, "d": 24}, 0)
+    ours = runs.stored(2, 3, [(24, seed, 7), (4, 5, 1)])
+    for k, (d, batch, place) in enumerate(((24, seed, 7), (4, 5, 1))):
+        tokens = data.random_tokens(2, 3, d, trials=100, seed=batch)
+        torch.testing.assert_close(ours.scores[k], tokens.scores[place])
+        for one in ("keys", "z"):
+            of, own = (getattr(each, one)[at].flatten(0, -2) for each, at in ((ours, k), (tokens, place)))
+            torch.testing.assert_close(of @ of.T, own @ own.T)
 
 
 def test_the_chance_to_win_is_that_of_tokens_that_fall_at_random():

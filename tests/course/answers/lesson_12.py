@@ -54,11 +54,11 @@ def win_all_by_draws(m, n, draws=2000):
     return np.array([(1 / (1 + k)).prod(axis=1).mean() for k in split])
 
 
-def one_length_by_dual(x, z):
-    """The sum of x_i times the vector that is 1 on z_i and 0 on the other queries."""
-    x, z = (torch.as_tensor(np.array(a)) for a in (x, z))
+def direction_by_dual(v, z, y):
+    """The sum of y_i v times the vector that is 1 on z_i and 0 on the other queries."""
+    v, z, y = (torch.as_tensor(np.array(a)) for a in (v, z, y))
     dual = torch.linalg.pinv(z)  # its columns
-    return sum(torch.outer(x[i], dual[:, i]) for i in range(len(x)))
+    return sum(y[i] * torch.outer(v, dual[:, i]) for i in range(len(y)))
 
 
 ANSWERS = {
@@ -83,20 +83,22 @@ ANSWERS = {
         ],
     },
     "12.2": {
-        "also_right": one_length_by_dual,
+        "also_right": direction_by_dual,
         "wrong": [
-            lambda x, z: one_length_by_dual(x, z).T,
-            lambda x, z: one_length_by_dual(z, x),
-            lambda x, z: one_length_by_dual(z, x).T,
-            lambda x, z: one_length_by_dual(x, z.T),
-            lambda x, z: one_length_by_dual(x.T, z),
-            lambda x, z: one_length_by_dual(x[::-1], z),
-            lambda x, z: one_length_by_dual(x + 1e-3, z),
-            lambda x, z: 0.5 * one_length_by_dual(x, z),
-            lambda x, z: np.einsum("id,ie->de", x, z),
-            lambda x, z: np.linalg.inv(x) @ np.linalg.inv(z.T),
-            lambda x, z: np.eye(len(x)),
-            lambda x, z: x.T,
+            lambda v, z, y: direction_by_dual(v, z, y).T,
+            lambda v, z, y: direction_by_dual(v, z.T, y),
+            lambda v, z, y: direction_by_dual(v, z.T, y).T,
+            lambda v, z, y: direction_by_dual(v, z, 0 * y + 1),
+            lambda v, z, y: direction_by_dual(v, z, y[::-1]),
+            lambda v, z, y: direction_by_dual(v + 1e-3, z, y),
+            lambda v, z, y: -direction_by_dual(v, z, y),
+            lambda v, z, y: 0.5 * direction_by_dual(v, z, y),
+            lambda v, z, y: direction_by_dual(v, np.linalg.qr(z.T)[0].T, y),
+            lambda v, z, y: np.einsum("d,ie,i->de", v, z, y),
+            lambda v, z, y: np.outer(v, z.mean(axis=0)),
+            lambda v, z, y: np.outer(v, v),
+            lambda v, z, y: np.linalg.inv(z),
+            lambda v, z, y: np.eye(len(v)),
         ],
     },
     "12.3": {
