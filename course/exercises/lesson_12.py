@@ -114,8 +114,6 @@ DIRECTION = Exercise(
         "z.T @ z is the matrix of the normal equations. The equations are z @ a = y.",
         lambda v, z, y: -_direction(v, z, y),
         "The sign: the logits of high scores fall.",
-        lambda v, z, y: np.linalg.solve(z, y[:, None] * v),
-        "That is the transpose of V: V z_i = y_i v for all i is V @ z.T = (y[:, None] * v).T.",
         lambda v, z, y: np.linalg.solve(z.T, (y[:, None] * v).T),
         "In V @ z.T = (y[:, None] * v).T the unknown is on the left: transpose both sides, then solve.",
         lambda v, z, y: _direction(v / np.linalg.norm(v), z, y),

@@ -240,13 +240,12 @@ def still_local(kind: str, problems, steps=6000):
     return sum((end == LOCAL).sum().item() for end in ends)
 
 
-def grown(tokens, V, far=1e-4):
-    """How many u_i of one data set grow from a random W to W + far V."""
-    d = len(V)
+def grown(direction, d=8, far=1e-4):
+    """How many u_i of d sequences of six tokens grow from a random W to W + far V, V = direction(v, z, y)."""
+    tokens = data.random_tokens(d, 6, d, trials=1, seed=0)
+    V = torch.as_tensor(direction(tokens.v[0].numpy(), tokens.z[0].numpy(), tokens.y[0].numpy()))
     W = 3 * torch.randn(1, d, d, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    here, there = (
-        tokens.y * attend("W", d, 1, init=one)(tokens) for one in (W, W + far * torch.as_tensor(V))
-    )
+    here, there = (tokens.y * attend("W", d, 1, init=one)(tokens) for one in (W, W + far * V))
     return (there > here).sum().item()
 
 
@@ -264,7 +263,8 @@ def stopped(kind: str, tokens, steps=500, lr=10.0):
         return torch.nn.functional.softplus(-u).mean()
 
     of = (tokens.keys, tokens.z, tokens.scores)
-    slope, curvature = torch.func.vmap(torch.func.grad(loss)), torch.func.vmap(torch.func.hessian(loss))
+    one_slope = torch.func.grad(loss)
+    slope, curvature = torch.func.vmap(one_slope), torch.func.vmap(torch.func.jacrev(one_slope))
     w = torch.zeros(trials, d if kind == "p" else d * d, dtype=torch.float64)
     for _ in range(steps):
         w = w - lr * slope(w, *of)

@@ -167,16 +167,14 @@ check("12.1", enough)
 # *Why.* There is a $W$ with $W z_i = x_{i\alpha_i}$, and $x_{i\alpha_i} \cdot x_{i\alpha_i} > x_{it} \cdot
 # x_{i\alpha_i}$ for every other token of that length. A multiple of $W$ makes all leads at least 1. $\square$
 #
-# So for tokens of one length the count *or* $d \ge n$ is enough. We try all $T^n$ choices of Gaussian
-# tokens, then of the same scaled to length 1.
+# So for one length the count *or* $d \ge n$ is enough. We try all $T^n$ choices of Gaussian tokens, then
+# scaled to length 1.
 
 # %%
 print("        n  T  d  rows  params     every choice possible, share of 60: Gaussian   one length")
-sizes = ("WWWWpp", (4, 5, 4, 2, 3, 3), (2, 2, 3, 8, 3, 3), (2, 2, 3, 2, 6, 5))
-for kind, n, T, d in zip(*sizes, strict=True):
+for kind, n, T, d in zip("WWWWpp", (4, 5, 4, 2, 3, 3), (2, 2, 3, 8, 3, 3), (2, 2, 3, 2, 6, 5), strict=True):
     X, z = runs.gaussian(n, T, d, trials=60, seed=0)
-    lengths = X.norm(dim=-1, keepdim=True)
-    free, one_long = (runs.every_choice(kind, tokens, z).mean() for tokens in (X, X / lengths))
+    free, one_long = (runs.every_choice(kind, of, z).mean() for of in (X, X / X.norm(dim=-1, keepdim=True)))
     rows, params = n * (T - 1), d if kind == "p" else d * d
     print(f"{kind:5s} {n:3d} {T:2d} {d:2d} {rows:5d} {params:7d} {free:47.2f} {one_long:12.2f}")
     by_count = d >= T - 1 and params >= rows
@@ -207,7 +205,7 @@ for kind, n, T, d in zip(*sizes, strict=True):
 #
 # ★★☆ · 8 minutes
 #
-# Possible or not, is there a $W$ at which training could stop? Let $n = d$, with linearly independent queries
+# Could training stop at a finite $W$? Let $n = d$, with linearly independent queries
 # `z` (n, d). Return the matrix $V$ along which every logit grows like its own score: $x \cdot V z_i = y_i\,
 # v \cdot x$ for every vector $x$. **Predict**: which $u_i$ grow, if we move a random $W$ a little along $V$?
 #
@@ -235,10 +233,8 @@ def direction(v, z, y):
 check("12.2", direction)
 
 # %%
-one = data.random_tokens(8, 6, 8, trials=1, seed=0)
-V = direction(one.v[0].numpy(), one.z[0].numpy(), one.y[0].numpy())
-print("u_i that grow along V, of 8:", runs.grown(one, V))
-assert runs.grown(one, V) == 8, again.format("12.2")
+print("u_i of 8 sequences that grow from a random W along V:", runs.grown(direction))
+assert runs.grown(direction) == 8, again.format("12.2")
 print("p, n = 8, T = 6: share of 200 descents from 0, constant steps, that end at a finite local minimum")
 for d in (2, 4, 8):
     share = runs.stopped("p", data.random_tokens(8, 6, d, trials=200, seed=0)).double().mean()
@@ -250,11 +246,10 @@ for d in (2, 4, 8):
 # > in $W$ if some $a$ has $y_i\, a \cdot z_i > 0$ for all $i$; in $p$ if all labels agree; in either if the
 # > rows are linearly independent.
 #
-# *Why.* In each case there is a direction along which the logits of sequence $i$ grow like $c_i \gamma_{it}$,
-# with a $c_i > 0$, up to a number common to the sequence: $v a^\top$ with $c_i = y_i\, a \cdot z_i$; $y_1 v$;
-# and with independent rows we can give the leads any values. Then $u_i$ grows like $c_i \sum_t s_{it}
-# (\gamma_{it} - u_i)\, \gamma_{it} = c_i \sum_t s_{it} (\gamma_{it} - u_i)^2 \ge 0$, and with some unequal
-# scores $L$ falls. $\square$
+# *Why.* In each case some direction lets the logits of sequence $i$ grow like $c_i \gamma_{it}$, $c_i > 0$,
+# up to a number common to the sequence: $v a^\top$ with $c_i = y_i\, a \cdot z_i$; $y_1 v$; with independent
+# rows any leads can be had. Then $u_i$ grows like $c_i \sum_t s_{it} (\gamma_{it} - u_i)\, \gamma_{it} = c_i
+# \sum_t s_{it} (\gamma_{it} - u_i)^2$, which is positive if these scores differ. So $L$ falls. $\square$
 #
 # Linearly independent queries have such an $a$: for $d \ge n$ no finite $W$ is stationary, at any $T$,
 # possible choices or not. For $p$ these conditions are far from needed: hardly a descent stopped at $d = 4$.
@@ -458,12 +453,12 @@ show(
 
 # %% [markdown]
 # **Figure 3.** $p$, $n = 3$, $T = 4$, Gaussian tokens: measured shares (bars: 95%, 600 choices each) and the
-# law. Dotted: Cover's formula for nine rows.
+# law.
 
 # %% [markdown]
-# In the last two lines of the table $T - 1 > d$: there the law says too much, and $P_1^n$ is right.
+# In the last two lines $T - 1 > d$: there the law says too much.
 #
-# Figure 3 for other $n$ and $T$:
+# For other $n$, $T$:
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -518,8 +513,7 @@ assert not (is_global & ~possible).any()
 ways = {
     "as in 12.1": {},
     "constant steps": {"steps": 3000, "schedule": lambda step: 1.0},
-    "start at 10": {"away": 10},  # its length, in a random direction
-    "start at 100": {"away": 100},
+    "start at 100": {"away": 100},  # its length, in a random direction
 }
 print("share of 200 global", *(f"{name:>15s}" for name in ways))
 for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
@@ -529,10 +523,11 @@ for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
     changed = [(end != ends[0]).double().mean().item() for end in ends]
     print(f"{kind} ({n}, {T}, {d})".ljust(19), *(f"{hit:15.1f}" for hit in hits))
     print("outcome changed".rjust(19), *(f"{share:15.1f}" for share in changed))
-    assert changed[1] < 0.04 < 0.15 < changed[3] and hits[0] > hits[2] + 0.08 > hits[3] + 0.16
+    assert changed[1] < 0.04 < 0.15 < changed[2]
+    assert hits[0] > hits[2] + 0.16
 
 # %% [markdown]
-# Here the schedule changes fewer than 8 of 200 outcomes, a start at 100 over 30.
+# Here it is the start.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.5 Three conditions, held against the runs
@@ -541,10 +536,10 @@ for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
 # convergence in Tarzanagh et al. (2023).
 #
 # (ii) *No rival*. A choice is **locally optimal** if it is possible and, in every sequence, scores higher
-# than its **support tokens** (leads of exactly 1). A **rival** is one that is not the best choice. Lesson
-# 07's theorem suggests, but does not prove, that without rivals a run is global if that is possible. We
-# measure it where all $T^n$ choices were tried: $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$, 500 runs for each $d =
-# 4, 8, 16, 32, 64$.
+# than its **support tokens** (leads of exactly 1). A **rival** is one that is not the best choice. Without
+# rivals, lesson 07's theorem suggests but does not prove, a run is global if that is possible. All
+# $T^n$ choices were tried at $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$, on 500 data sets for each $d = 4, 8, 16,
+# 32, 64$.
 #
 # (iii) *Score gaps*: all but the best token of a sequence have equal scores. With *one* sequence this is
 # enough (lesson 06). We set the scores of the others to their mean.
@@ -564,8 +559,7 @@ for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):  # the sizes are those of
     ):
         undecided, local = (((end == way) & holds).sum().item() for way in (runs.UNDECIDED, runs.LOCAL))
         still = runs.still_local(kind, local_ones)
-        print(f"{name:24s} {kind:3s} {end.size:7d} {holds.sum().item():10d}", end="")
-        print(f"{undecided:17d} {local:7d} {still:25d}")
+        print(f"{name:24s} {kind:3s} {end.size:7d}{int(holds.sum()):11d}{undecided:17d}{local:8d}{still:26d}")
         assert (local + undecided <= 2 and still == 0) if "(ii)" in name else 0.9 * local <= still > 4
 print("p, global with one rival, with more:   (3, 4)       (4, 3)       (2, 6)")
 for d in (4, 8, 16, 32):
@@ -574,19 +568,19 @@ for d in (4, 8, 16, 32):
     assert all(one > more for one, more in pairs)
 
 # %% [markdown]
-# **(i) and (iii) are not enough**: some runs are local, and stay so in ten times as many steps. **(ii) held
+# **(i) and (iii) are not enough**: some runs are local, and stay so for 6,000 steps. **(ii) held
 # up**: its two exceptions end global. With more rivals fewer runs of $p$ were global, at each of these sizes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.6 Dimensions and rivals
 #
-# More dimensions make more choices possible, but give each more support tokens to beat (ties, in the words of
+# More dimensions make more choices possible, but give each more support tokens to beat (the ties of
 # 12.3). For $D$ parameters ($d$ for $p$, $d^2$ for $W$) assume:
 #
 # - A choice is possible with the law's $P$: on the sphere not exact (for $p$ within 0.03 at the size below).
 # - It then has $D$ support tokens. Each falls in one of the $n$ sequences at random, independently.
 # - With $k_i$ of them in sequence $i$ the chosen token scores highest with chance $1 / (1 + k_i)$, in each
-#   sequence independently (exercise 07.1). Too high here: keys are tokens, scores linear in them (lesson 07).
+#   sequence independently (exercise 07.1; lesson 07 found this too high where keys are the tokens).
 #
 # Then $T^n P\, w_D$ choices are locally optimal on average, with $w_D = \mathbb E \prod_i 1 / (1 + k_i)$.
 #
@@ -594,7 +588,7 @@ for d in (4, 8, 16, 32):
 #
 # ★★☆ · 12 minutes
 #
-# Return $w_0, w_1, \dots, w_m$ for $n$ sequences: the exact means, without draws.
+# Return $w_0, w_1, \dots, w_m$ for $n$ sequences, exactly, without draws.
 #
 # <details><summary>Hint: by hand</summary>
 #
@@ -632,8 +626,8 @@ def win_all(m, n):
 check("12.4", win_all)
 
 # %% [markdown]
-# To count, we draw choices without a look at the scores, and see how often they are locally optimal for
-# random labels and heads: 2,000 stored data sets for each $d$ (+-: standard errors).
+# We draw choices without a look at the scores, and count how often they are locally optimal for random labels
+# and heads, on 2,000 stored data sets for each $d$ (+-: standard errors).
 
 
 # %%
@@ -658,7 +652,7 @@ for kind in ("p", "W"):
             assert abs(stored.random_possible.sel(d=d).mean() - law("p", 8, 6, d)) < 0.03
 print("n = T = 4, p:   locally optimal   predicted")
 for d in (3, 4, 5, 6, 8, 12):
-    number, expected = runs.locally_optimal("p", 4, 4, d, trials=500, seed=0), predict(4, 4)[d - 1]
+    number, expected = runs.locally_optimal("p", 4, 4, d, trials=500, seed=1), predict(4, 4)[d - 1]
     print(f"d = {d:2d} {number:24.0f} {expected:11.0f}")
     assert (0.75 if d <= 6 else 0) < expected / number < (1.25 if d <= 6 else 0.75)
 
@@ -699,27 +693,26 @@ show(
 
 # %% [markdown]
 # **Figure 4.** Left: $n = 8$, $T = 6$; for $W$ no prediction, as $d \le 4$ has no law and $d = 5$, with $D =
-# 25$, is far beyond the peak. Right: 2,000 runs a point for $(n, T) = (8, 6)$, 500 for $(3, 4)$; for $p$,
-# $(8, 6)$, $d = 4$ only 1% of them could be global. Bars: 95%.
+# 25$, is far beyond the peak. Right: 2,000 runs a point for $(n, T) = (8, 6)$, at $d = 4$ only 1% of those of
+# $p$ could be global; 500 for $(3, 4)$. Bars: 95%.
 #
-# For $p$ the prediction is within a quarter up to $d = 12$, at $n = T = 4$ up to $d = 6$. Far beyond, the
-# support tokens are far fewer than $D$, and it is too low. The counts at $d = 10$ and 12 differ by less than
-# two standard errors.
+# For $p$ the prediction is within a quarter up to $d = 12$, and at $n = T = 4$ up to $d = 6$. Far beyond, the
+# support tokens are far fewer than $D$, and it is too low.
 #
 # **At these two sizes more dimensions first bring more locally optimal choices, then fewer.** (At $(3, 4)$
-# the share of global runs only rises.) In the end only one is left:
+# the share of global runs only rises.) In the end one is left:
 #
-# > **Proposition.** If in every choice all other tokens are support tokens, then only the best choice is
+# > **Proposition.** If in every choice all other tokens are support tokens, only the best choice is
 # > locally optimal.
 #
 # *Why.* In any other choice some sequence's best token is a support token, and it scores higher. $\square$
 #
 # Orthogonal tokens of one length have this property for $p$, by symmetry, and random tokens come near to
-# orthogonal as $d$ grows. But slowly (right panel): for $p$ at $d = 64$ every choice is possible and no
-# finite point stationary (12.2), and yet over half of the runs miss the best.
+# orthogonal as $d$ grows. But slowly: for $p$ at $d = 64$ every choice is possible and no finite point
+# stationary (12.2), and yet over half of the runs miss the best.
 #
-# So a landscape without stationary points is not yet benign: it can have rivals, which runs approach in
-# direction as their weights grow.
+# So without stationary points a landscape is not yet benign: runs can approach rivals in direction as their
+# weights grow.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.7 Claims and measurements
@@ -727,7 +720,7 @@ show(
 # | claim | prediction | measured |
 # |---|---|---|
 # | every choice possible | the count, almost all data | proved |
-# | no finite stationary point | $d \ge n$ for $W$; the count | proved; $p$ stops at $d = 2$, not at 8 |
+# | no finite stationary point | $d \ge n$ for $W$; the count | proved; else $p$ can stop ($d = 2$) |
 # | random choice possible, Gaussian tokens | the law or $P_1^n$ | equal, up to sampling |
 # | favoured by the first gradient | part of a condition | not enough in these runs |
 # | equal scores of all others | enough for one sequence | not for several |
@@ -755,9 +748,9 @@ progress("12")
 #   for tokens of **one length** $d \ge n$ is enough, too.
 # - To leave no finite $W$ **stationary**: $d \ge n$, or labels linearly separable on the queries.
 # - To make half of the **random** choices possible for $p$ and Gaussian tokens: about $n\,\nu_T$.
-# - To **find** the best choice: many more. At $n = 8$, $T = 6$ every choice is guaranteed to be possible at
-#   $d = 40$ for $p$ and $d = 7$ for $W$; of the dimensions tried, 98% of the runs were global only from $d =
-#   1024$ and $d = 64$ on.
+# - To **find** the best choice: many more. At $n = 8$, $T = 6$ every choice is guaranteed possible at $d =
+#   40$ for $p$, 7 for $W$; of the dimensions tried, 98% of the runs were global only from $d = 1024$ and 64
+#   on.
 
 # %% [markdown]
 # ## Further reading

@@ -8,7 +8,7 @@ import torch
 
 from course import exercises
 from course.replicate import lesson_12 as runs
-from mini_attn import data, losses, svm
+from mini_attn import data, geometry, losses, svm
 from mini_attn.sweep import wilson
 
 enough, _, ties, win_all = (spec.reference for spec in exercises.exercises("12"))
@@ -258,6 +258,34 @@ def test_of_the_runs_that_can_be_global_fewest_are_near_the_turning_point(n, T, 
         can.append(possible.double().mean())
     assert can[0] < can[1] < can[2]
     assert min(shares[0], shares[2]) > shares[1] + 0.1
+
+
+@pytest.mark.parametrize(("kind", "n", "T", "d"), [("p", 3, 12, 6), ("p", 5, 5, 7), ("W", 8, 6, 3)])
+def test_with_scores_linear_in_the_keys_a_choice_wins_less_often_than_one_in_k_plus_one(kind, n, T, d):
+    """With one support token in a sequence half of the time, with two or three less than 1/3 and 1/4."""
+    tokens = data.random_tokens(n, T, d, trials=1500, seed=81)
+    chosen = torch.randint(T, (1500, n), generator=torch.Generator().manual_seed(82))
+    heads = torch.randn(1500, 1, d, 64, generator=torch.Generator().manual_seed(83)).double()
+    solution = svm.solve(runs.problem(kind, tokens.keys, tokens.z, chosen), throw=False)
+    can = torch.as_tensor(solution.status == "optimal")
+    w = solution.value[:, None].expand_as(tokens.z) if kind == "p" else tokens.z @ solution.value.mT
+    support = geometry.support_tokens((tokens.keys @ w[..., None])[..., 0], chosen)
+    scores = tokens.keys @ heads
+    lead = scores.gather(2, chosen[..., None, None].expand(-1, -1, 1, 64)) - scores
+    won = sum(((sign * lead > 0) | ~support[..., None]).all(dim=2).double() for sign in (1, -1)) / 2
+    won, number = won.mean(dim=-1)[can], support.sum(dim=-1)[can]
+    assert won[number == 1].mean() == pytest.approx(0.5)
+    for k in (2, 3):
+        assert won[number == k].mean() < 0.96 / (k + 1)
+
+
+@pytest.mark.parametrize(("n", "T", "seed"), [(8, 6, 91), (4, 3, 92)])
+def test_descents_of_p_stop_at_a_finite_point_in_two_dimensions_and_hardly_in_four(n, T, seed):
+    at_two, at_four = (
+        runs.stopped("p", data.random_tokens(n, T, d, trials=200, seed=seed)).double().mean() for d in (2, 4)
+    )
+    assert at_two > 0.08
+    assert at_four < 0.02
 
 
 def test_two_tokens_are_covers_count():
