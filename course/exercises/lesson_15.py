@@ -149,7 +149,58 @@ DISTANCE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 15.2 held in which norm?
+# ------------------------------------------------------------------------------------- 15.2 how fast
+def _falls(rho):
+    return -2 * min(1.0, 1 / (rho - 1))
+
+
+def _falls_cases(rng):
+    fixed = (3.0, 1.5, 2.0, 1.1, 5.0)
+    return [(rho,) for rho in (*fixed, float(rng.uniform(1.15, 1.45)), float(rng.uniform(3.2, 4.8)))]
+
+
+FALLS = Exercise(
+    id="15.2",
+    title="How fast?",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    reference=_falls,
+    cases=_falls_cases,
+    misconceptions=known(
+        lambda rho: -2 / (rho - 1),
+        "That is the constant in the leads alone. For rho < 2 the other error is larger: it falls like 1/j.",
+        lambda rho: -2.0,
+        "That is the error in S alone. For rho > 2 the length of W grows more slowly than j.",
+        lambda rho: -2 * max(1.0, 1 / (rho - 1)),
+        "That is the smaller error. The larger one stays: of two powers the one nearer to 0.",
+        lambda rho: -2 * (1 + 1 / (rho - 1)),
+        "Errors add up, they are not multiplied: the larger one decides.",
+        lambda rho: -min(1.0, 1 / (rho - 1)),
+        "That is how the direction's error falls. The divergence is of second order in it.",
+        lambda rho: 2 * min(1.0, 1 / (rho - 1)),
+        "The divergence falls: the power is negative.",
+        lambda rho: -2 * min(1.0, rho - 1),
+        "S has the power rho - 1 of W, so W has the power 1 / (rho - 1) of S.",
+        lambda rho: -2 * max(1.0, rho - 1),
+        "S has the power rho - 1 of W, so W has the power 1 / (rho - 1) of S; and the larger error stays.",
+        lambda rho: -2 * (rho - 1),
+        "S grows like j, and W is its power 1 / (rho - 1), not rho - 1.",
+        lambda rho: -2 * min(1.0, 1 / rho),
+        "The length of W grows with the power 1 / (rho - 1), not 1 / rho.",
+        lambda rho: -2 * min(1.0, (rho - 1) / rho),
+        "The dual exponent says how S is measured. W grows with the power 1 / (rho - 1).",
+        lambda rho: -rho * min(1.0, 1 / (rho - 1)),
+        "Second order, whatever rho is: psi is curved where W_rho's entries are not 0.",
+        lambda rho: -2 * min(1.0, 1 / (rho - 1)) - 1,
+        "The power of D itself is asked for, not of its change in a step.",
+        lambda rho: -2 * min(1.0, 1.5 / (rho - 1)),
+        "All steps have one length here: S grows like j, not like j^(3/2).",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 15.3 held in which norm?
 def _held_by(
     power=lambda rho: 1 / (rho - 1), than=lambda p, a, b: (p * b).sum(1) > (p * a).sum(1), by=lambda a, b: a
 ):
@@ -179,7 +230,7 @@ def _held_cases(rng):
 
 
 HELD = Exercise(
-    id="15.2",
+    id="15.3",
     title="Held in which norm?",
     points=3,
     minutes=12,
@@ -236,142 +287,6 @@ HELD = Exercise(
         "mini_attn.geometry.locally_optimal",
         "mini_attn.geometry.support_tokens",
     ),
-)
-
-
-# ------------------------------------------------------------------- 15.3 what the other norm could hold
-def _classes(differ, own, other):
-    """The five masks: other[:, m] says whether the *other* norm could hold choice m."""
-    finished = differ & own
-    one, two = other.T
-    return differ, finished & one & two, finished & (one != two), finished & ~one & ~two, differ & ~own
-
-
-def _reasons_by(
-    differ=lambda chosen: (chosen[:, 0] != chosen[:, 1]).any(-1),
-    own=lambda fine: fine[:, 0, 0] & fine[:, 1, 1],
-    other=lambda fine: np.stack([fine[:, 0, 1], fine[:, 1, 0]], 1),
-    masks=_classes,
-):
-    """An answer from what differs, what is finished, and what the other norm could hold."""
-
-    def answer(chosen, fine):
-        return [int(mask.sum()) for mask in masks(differ(chosen), own(fine), other(fine))]
-
-    return answer
-
-
-_reasons = _reasons_by()
-
-
-def _reasons_cases(rng):
-    def one(*other):
-        """One sequence, tokens 0 and 1 chosen, each fine in its own norm; other: choice 0 and 1 elsewhere."""
-        return np.array([[[0], [1]]]), np.array([[[True, other[0]], [other[1], True]]])
-
-    cases = [one(True, True), one(False, True), one(True, False), one(False, False)]
-    for sets, n in ((60, 2), (80, 3), (120, 4)):
-        while True:
-            chosen = rng.integers(0, 3, (sets, 2, n))
-            chosen[:, 1] = np.where(rng.random((sets, n)) < 0.6, chosen[:, 0], chosen[:, 1])
-            fine = rng.random((sets, 2, 2)) < (0.5 + 0.35 * np.eye(2))
-            right = _reasons(chosen, fine)
-            caught = (np.any(rival.wrong(chosen, fine) != np.array(right)) for rival in _REASONS_RIVALS)
-            if min(right) > 2 and right[0] < sets - 3 and all(caught):
-                break
-        cases.append((chosen, fine))
-    return cases
-
-
-_REASONS_RIVALS = known(
-    _reasons_by(own=lambda fine: np.ones(len(fine), bool)),
-    "Way, one-sided and both excluded ask that each choice is locally optimal in its own norm.",
-    _reasons_by(other=lambda fine: np.stack([fine[:, 0, 0], fine[:, 1, 1]], 1)),
-    "The *other* norm: choice m comes from norm m, so look at fine[:, 0, 1] and fine[:, 1, 0].",
-    _reasons_by(
-        own=lambda fine: fine[:, 0, 1] & fine[:, 1, 0],
-        other=lambda fine: np.stack([fine[:, 0, 0], fine[:, 1, 1]], 1),
-    ),
-    "Own and other norm are exchanged: choice m comes from the run in norm m.",
-    _reasons_by(masks=lambda *which: tuple(_classes(*which)[k] for k in (0, 3, 2, 1, 4))),
-    "Way and both excluded are exchanged: it is the way where both choices could be held by both norms.",
-    _reasons_by(
-        masks=lambda differ, own, other: (
-            *_classes(differ, own, other)[:2],
-            differ & own & ~other.all(1),
-            differ & own & ~other.any(1),
-            differ & ~own,
-        )
-    ),
-    "One-sided is one and not the other: leave out the data sets where both are excluded.",
-    _reasons_by(
-        masks=lambda differ, own, other: (
-            *_classes(differ, own, other)[:2],
-            differ & own & other.any(1),
-            differ & own & ~other.any(1),
-            differ & ~own,
-        )
-    ),
-    "One-sided is one and not the other: leave out the data sets that are the way.",
-    _reasons_by(
-        masks=lambda differ, own, other: (
-            differ,
-            differ & own & other.all(1),
-            differ & own & other[:, 0] & ~other[:, 1],
-            differ & own & ~other.any(1),
-            differ & ~own,
-        )
-    ),
-    "One-sided counts both cases: the first choice excluded, or the second.",
-    _reasons_by(
-        masks=lambda differ, own, other: (
-            differ,
-            differ & own & other.all(1),
-            differ & own & ~other[:, 0] & other[:, 1],
-            differ & own & ~other.any(1),
-            differ & ~own,
-        )
-    ),
-    "One-sided counts both cases: the second choice excluded, or the first.",
-    _reasons_by(
-        masks=lambda differ, own, other: (differ, *_classes(np.ones_like(differ), own, other)[1:]),
-    ),
-    "The cases are asked for where the two choices differ; leave out the data sets where they agree.",
-    _reasons_by(masks=lambda differ, own, other: (~differ, *_classes(differ, own, other)[1:])),
-    "The first number counts where they differ, not where they agree.",
-    _reasons_by(own=lambda fine: fine[:, 0, 0] | fine[:, 1, 1]),
-    "Unfinished: a choice of *either* run that is not locally optimal in its own norm is enough.",
-    _reasons_by(own=lambda fine: fine[:, 0, 0]),
-    "Both runs may be unfinished: look at the second one's choice too.",
-    _reasons_by(own=lambda fine: fine[:, 1, 1]),
-    "Both runs may be unfinished: look at the first one's choice too.",
-    _reasons_by(differ=lambda chosen: (chosen[:, 0] != chosen[:, 1]).all(-1)),
-    "Choices differ if one sequence's token differs; not all have to.",
-)
-
-REASONS = Exercise(
-    id="15.3",
-    title="What could the other norm hold?",
-    points=2,
-    minutes=10,
-    difficulty=1,
-    reference=_reasons,
-    cases=_reasons_cases,
-    misconceptions=[
-        *_REASONS_RIVALS,
-        *known(
-            lambda chosen, fine: _reasons(chosen, fine)[1:],
-            "Five numbers: how many differ, then way, one-sided, both excluded and unfinished.",
-            lambda chosen, fine: [x / len(chosen) for x in _reasons(chosen, fine)],
-            "Counts of data sets, not shares.",
-            lambda chosen, fine: [
-                sum(_reasons(chosen, fine)[2:4]) if k == 2 else x
-                for k, x in enumerate(_reasons(chosen, fine))
-                if k != 3
-            ],
-            "One-sided and both excluded are two classes: in the first one run could have held the other's.",
-        ),
-    ],
 )
 
 
@@ -451,4 +366,4 @@ ERROR = Exercise(
     ),
 )
 
-EXERCISES = [DISTANCE, HELD, REASONS, ERROR]
+EXERCISES = [DISTANCE, FALLS, HELD, ERROR]

@@ -12,7 +12,9 @@ from mini_attn import data, geometry, models, optim, svm, train
 
 RHOS = (1.75, 2.0, 3.0)
 PUBLISHED = {1.75: 1500, 2.0: 2000, 3.0: 20_000}  # steps
-STAGES = (0.1, 0.3, 1, 3, 10)  # of the published number of steps
+NORMS = (1.1, 2.0, 3.0)
+LENGTH = {1.1: 1500, 2.0: 2000, 3.0: 20_000}  # published for 2 and 3
+STAGES = (0.1, 0.3, 1, 3, 10)  # of these numbers of steps
 
 
 def start(trials, d, seed):
@@ -70,20 +72,20 @@ def published(query, starts, *, trials, seed):
 
 
 def longer(rho, *, trials, seed):
-    """The published run, ten times as long: divergence from its own SVM and the others' at five stages.
+    """A run like the published ones, up to ten times as long: divergence from the SVM of each of NORMS.
 
     Returns:
         divergence (trials, 5, 3), from the SVM of the tokens selected at the end; moved (trials, 5): whether
         other tokens were selected then.
     """
     tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
-    stages = [int(stage * PUBLISHED[rho]) for stage in STAGES]
+    stages = [int(stage * LENGTH[rho]) for stage in STAGES]
     record = {"W": lambda model: model.W}
     model, history = descended(
         tokens, rho, stages[-1], start(trials, 10, seed + 1), record=record, every=stages
     )
     selected, Ws = kept(tokens, model), history["W"][1:]
-    limits = [solution(tokens, selected, one) for one in RHOS]
+    limits = [solution(tokens, selected, one) for one in NORMS]
     apart = [[geometry.bregman(W, limit, rho) for limit in limits] for W in Ws]
     then = [tokens.compare(tokens.z @ W.mT).argmax(-1) for W in Ws]
     return {
@@ -127,6 +129,36 @@ def selection(rho, *, trials, seed):
         "longer": (kept(tokens, run(rho, steps=4 * STEPS)) == choice).all(-1),
         "held": torch.stack([(end == choice).all(-1) for end in ends], 1),
     }
+
+
+SPREADS = (0.1, 1.0, 10.0, 30.0)
+
+
+def handed(rho, gives, *, trials, seed):
+    """Whose choice a run makes that goes on from another norm's W: rho against 2, both runs of `selection`.
+
+    Args:
+        gives: whether the run of rho gives its W and that of 2 goes on; otherwise the other way round.
+
+    Returns:
+        chosen (trials, 4, 6), after STEPS further steps in the norm that takes over, at the moment at which
+        the giver's W has each of SPREADS: of a sequence's logits the largest less the smallest, on average.
+    """
+    tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
+    giver, taker = (rho, 2.0) if gives else (2.0, rho)
+    how = {"schedule": train.growing, "record": {"W": lambda model: model.W}}
+    seen = sorted({round(STEPS ** (k / 300)) for k in range(301)})
+    W = descended(tokens, giver, STEPS, eta=ETA[giver], every=seen, **how)[1]["W"].detach()
+    logits = torch.einsum("bntd,sbde,bne->sbnt", tokens.X, W, tokens.z)
+    spread = (logits.amax(-1) - logits.amin(-1)).mean(-1)  # (records, trials)
+    chosen = []
+    for size in SPREADS:
+        if not (spread > size).any(0).all():
+            raise RuntimeError(f"a run whose logits never have the spread {size}")
+        at = (spread > size).int().argmax(0), torch.arange(trials)  # the first record
+        W_0 = W[at] * (size / spread[at])[:, None, None]
+        chosen.append(kept(tokens, descended(tokens, taker, STEPS, W_0, ETA[taker], train.growing)[0]))
+    return {"chosen": torch.stack(chosen, 1).to(torch.int8)}
 
 
 def sizes(W: Tensor) -> Tensor:
@@ -193,12 +225,6 @@ def reviews(rho, doubling, *, trials, seed):
     return real("reviews", rho, doubling, trials, seed)
 
 
-def optimal(scores, chosen, support):
-    """Which choices of the sweep 15.selection are locally optimal, (trials, choice of, in norm)."""
-    ahead = np.take_along_axis(scores[:, None], chosen[..., None], axis=-1) > scores[:, None]
-    return (ahead[:, :, None] | ~support).all((-2, -1))
-
-
 def choose(name, rho):
     """What validation chooses of the sweep 15.digits or 15.reviews, on each split, for one exponent.
 
@@ -228,9 +254,9 @@ MEASURED = [
     ),
     Measured(
         "15.longer",
-        "The same runs, ten times as long.",
+        "Such runs with 1.1, 2 and 3, ten times as long.",
         longer,
-        {"rho": list(RHOS)},
+        {"rho": list(NORMS)},
         trials=20,
         batch=10,
         paired=("rho",),
@@ -245,6 +271,16 @@ MEASURED = [
         batch=100,
         paired=("rho",),
         minutes=2,
+    ),
+    Measured(
+        "15.handed",
+        "Whose choice a run makes that goes on from another norm's W.",
+        handed,
+        {"rho": [1.1, 3.0], "gives": [True, False]},
+        trials=200,
+        batch=100,
+        paired=("rho", "gives"),
+        minutes=1.5,
     ),
     Measured(
         "15.shape",

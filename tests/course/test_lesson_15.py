@@ -8,7 +8,7 @@ from course import exercises
 from course.replicate import classifier
 from mini_attn import data, geometry, models, optim, svm, train
 
-distance, held, reasons, standard_error = (spec.reference for spec in exercises.exercises("15"))
+distance, falls, held, standard_error = (spec.reference for spec in exercises.exercises("15"))
 
 
 @pytest.mark.parametrize("rho", [1.1, 1.5, 2.0, 3.0])
@@ -34,6 +34,14 @@ def test_the_distance_is_the_librarys_divergence_from_the_svm(rho):
     assert found == pytest.approx(float(geometry.bregman(W, solution.value, p=rho, batch_dims=0)), abs=1e-5)
 
 
+@pytest.mark.parametrize("rho", [1.3, 2.0, 3.5])
+def test_the_power_is_that_of_the_larger_of_two_errors(rho):
+    j = np.array([1e8, 1e12])
+    in_W, in_S = j ** (-1 / (rho - 1)), 1 / j  # relative to the lengths
+    slope = np.diff(np.log((in_W + in_S) ** 2)) / np.diff(np.log(j))
+    assert falls(rho) == pytest.approx(slope[0], abs=0.01)
+
+
 @pytest.mark.parametrize("rho", [1.4, 2.0, 3.5])
 def test_held_is_the_librarys_local_optimality(rho):
     rng = np.random.default_rng(5)
@@ -49,7 +57,7 @@ def test_held_is_the_librarys_local_optimality(rho):
     assert 5 < found.sum() < 35
 
 
-def test_the_reasons_sum_up_and_come_from_the_librarys_local_optimality():
+def test_the_kinds_sum_up_and_come_from_the_librarys_local_optimality(lesson):
     tokens = data.random_tokens(3, 5, 4, trials=60, seed=8)
     chosen, fine = [], []
     for rho in (1.3, 3.0):
@@ -64,7 +72,7 @@ def test_the_reasons_sum_up_and_come_from_the_librarys_local_optimality():
             fine.append(geometry.locally_optimal(tokens.scores, logits, choice, tol=1e-3))
     pair, fine = torch.stack(chosen, 1), torch.stack(fine, 1).unflatten(1, (2, 2))
     differ = (pair[:, 0] != pair[:, 1]).any(-1)
-    found = reasons(pair.numpy(), fine.numpy())
+    found = [int(mask.sum()) for mask in lesson["kinds"](pair.numpy(), fine.numpy())]
     own = fine[:, 0, 0] & fine[:, 1, 1]
     held = fine[:, 0, 1].int() + fine[:, 1, 0].int()  # how many of the two choices by the other norm too
     wanted = [differ, *(differ & own & (held == k) for k in (2, 1, 0)), differ & ~own]

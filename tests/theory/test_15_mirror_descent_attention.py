@@ -8,10 +8,11 @@ locally optimal is lost and one that is stays, in the own norm too; the tokens o
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
-from course.replicate.lesson_15 import descended, kept, optimal, selection, solution
+from course.replicate.lesson_15 import ETA, descended, handed, kept, selection, solution
 from mini_attn import data, geometry, heads, models, optim, svm, train
 
 
@@ -112,7 +113,27 @@ def test_where_two_norms_differ_one_could_hold_both_choices(etas):
     assert (differ & ~way_too).sum() <= 1
 
 
-@pytest.mark.parametrize("rho", [1.75, 2.0, 3.0])
+@pytest.mark.parametrize("gives", [True, False])
+def test_a_late_handover_brings_the_other_norms_choice_and_an_early_one_seldom(gives):
+    tokens = data.random_tokens(6, 8, 10, trials=40, seed=788)
+    ends = {
+        rho: kept(tokens, descended(tokens, rho, 3000, eta=ETA[rho], schedule=train.growing)[0])
+        for rho in (1.1, 2.0)
+    }
+    way = (ends[1.1] != ends[2.0]).any(-1)
+    for choice in ends.values():  # locally optimal in both norms
+        for rho in ends:
+            logits = tokens.compare(tokens.z @ solution(tokens, choice, rho).mT)
+            way &= geometry.locally_optimal(tokens.scores, logits, choice, tol=1e-3)
+    assert way.sum() >= 6
+    after = handed(1.1, gives, trials=40, seed=788)["chosen"][way]
+    shares = (after == ends[1.1 if gives else 2.0][way][:, None]).all(-1).double().mean(0)
+    assert (shares.diff() > -0.1).all()
+    assert shares[0] < (0.3 if gives else 0.8)
+    assert shares[-1] > 0.75
+
+
+@pytest.mark.parametrize("rho", [1.1, 1.75, 2.0, 3.0])
 def test_the_divergence_falls_with_the_foreseen_power(rho):
     tokens = data.random_tokens(4, 5, 7, trials=20, seed=157)
     how = {"record": {"W": lambda model: model.W}, "every": [3000, 12000]}
@@ -125,8 +146,9 @@ def test_the_divergence_falls_with_the_foreseen_power(rho):
 
 def test_what_decides_which_choice_is_held_decides_in_its_own_norm_too():
     found = selection(3.0, trials=30, seed=158)
-    scores, chosen = found["scores"].numpy(), found["chosen"].numpy()[:, None].astype(int)
-    could = optimal(scores, chosen, found["support"][:, None].numpy())[:, 0]  # (trials, norm)
+    scores, chosen = found["scores"].numpy(), found["chosen"].numpy().astype(int)
+    ahead = np.take_along_axis(scores, chosen[..., None], axis=-1) > scores  # of the selected token
+    could = (ahead[:, None] | ~found["support"].numpy()).all((-2, -1))  # locally optimal: (trials, norm)
     finished = could[:, 2:]
     held = found["held"].numpy()
     assert (held & could & finished).sum() >= 0.97 * (could & finished).sum()

@@ -38,19 +38,9 @@ def held_by_search(a, b, rho):
     return np.array(found)
 
 
-def reasons_one_by_one(chosen, fine):
-    """Each data set by itself: for each choice the norms that could hold it, as a set."""
-    counts = {"way": 0, "one-sided": 0, "both excluded": 0, "unfinished": 0}
-    for pair, could in zip(chosen, fine, strict=True):
-        if (pair[0] == pair[1]).all():
-            continue
-        holds = [{k for k in range(2) if could[m][k]} for m in range(2)]
-        if 0 not in holds[0] or 1 not in holds[1]:
-            counts["unfinished"] += 1
-        else:
-            more = sum(len(norms) for norms in holds) - 2
-            counts[("both excluded", "one-sided", "way")[more]] += 1
-    return [sum(counts.values()), *counts.values()]
+def falls_of_two_errors(rho, keep=max, order=2, grows=lambda rho: 1 / (rho - 1)):
+    """The powers of both relative errors, in W and in S; the larger error has the larger power."""
+    return order * keep(-grows(rho), -1)
 
 
 def error_by_covariances(difference, r, shared=lambda r: 1 - r, ddof=1):
@@ -87,6 +77,24 @@ ANSWERS = {
         ],
     },
     "15.2": {
+        "also_right": falls_of_two_errors,
+        "wrong": [
+            lambda rho: falls_of_two_errors(rho, keep=min),
+            lambda rho: falls_of_two_errors(rho, keep=lambda in_W, in_S: in_W),
+            lambda rho: falls_of_two_errors(rho, keep=lambda in_W, in_S: in_S),
+            lambda rho: falls_of_two_errors(rho, keep=lambda in_W, in_S: in_W + in_S),
+            lambda rho: falls_of_two_errors(rho, keep=lambda in_W, in_S: (in_W + in_S) / 2),
+            lambda rho: falls_of_two_errors(rho, order=1),
+            lambda rho: falls_of_two_errors(rho, order=rho),
+            lambda rho: falls_of_two_errors(rho, order=-2),
+            lambda rho: falls_of_two_errors(rho, grows=lambda rho: rho - 1),
+            lambda rho: falls_of_two_errors(rho, grows=lambda rho: 1 / rho),
+            lambda rho: falls_of_two_errors(rho, grows=lambda rho: rho / (rho - 1)),
+            lambda rho: falls_of_two_errors(rho, grows=lambda rho: 2 / (rho - 1)),
+            lambda rho: falls_of_two_errors(rho / (rho - 1)),
+        ],
+    },
+    "15.3": {
         "also_right": held_by_search,
         "wrong": [
             lambda a, b, rho: held_by_search(b, a, rho),
@@ -100,28 +108,6 @@ ANSWERS = {
             lambda a, b, rho: held_by_search(-a, b, rho),
             lambda a, b, rho: (np.abs(a) ** (rho / (rho - 1)) / a * (b - a)).sum(axis=1) > 0,  # not at 0
             lambda a, b, rho: (a * np.abs(a) ** ((2 - rho) / (rho - 1)) * (b - a)).sum(axis=1) > 0,
-        ],
-    },
-    "15.3": {
-        "also_right": reasons_one_by_one,
-        "wrong": [
-            lambda chosen, fine: reasons_one_by_one(chosen, fine[:, ::-1]),
-            lambda chosen, fine: reasons_one_by_one(chosen, fine[:, :, ::-1]),
-            lambda chosen, fine: reasons_one_by_one(chosen, ~fine),
-            lambda chosen, fine: reasons_one_by_one(chosen[:, :, :1], fine),
-            lambda chosen, fine: reasons_one_by_one(chosen, fine | np.eye(2, dtype=bool)),
-            lambda chosen, fine: reasons_one_by_one(chosen, fine & fine[:, ::-1, ::-1]),
-            lambda chosen, fine: reasons_one_by_one(chosen, fine | fine[:, ::-1, ::-1]),
-            lambda chosen, fine: np.array(reasons_one_by_one(chosen, fine))[[0, 2, 1, 3, 4]],
-            lambda chosen, fine: np.array(reasons_one_by_one(chosen, fine))[[0, 1, 3, 2, 4]],
-            lambda chosen, fine: np.array(reasons_one_by_one(chosen, fine))[[0, 1, 2, 4, 3]],
-            lambda chosen, fine: np.cumsum(reasons_one_by_one(chosen, fine)),
-            lambda chosen, fine: [
-                int((chosen[:, 0] != chosen[:, 1]).sum()),
-                *reasons_one_by_one(chosen, fine)[1:],
-            ],
-            lambda chosen, fine: [len(chosen), *reasons_one_by_one(chosen, fine)[1:]],
-            lambda chosen, fine: [0, 0, 0, 0, 0],
         ],
     },
     "15.4": {
