@@ -135,9 +135,6 @@ for rho, W in paths.items():  # the run's second step
     torch.nn.functional.softplus(-tokens.y * model(tokens)).mean().backward()  # L
     assert np.allclose(W[2], mirror_step(W[1], model.W.grad.numpy(), 0.1 * 2**0.5, rho), atol=0)
 
-# %% [markdown]
-# (When $G$ underflows, the library goes on with logarithms.)
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.3 The SVM in another norm
 #
@@ -243,8 +240,8 @@ for rho, path in paths.items():
 # each run from each of the three SVMs, "of the selected tokens". We compare the three numbers of the run with
 # $\rho = 3$.
 #
-# *Whose* tokens: those that the run itself selected (its own), or those of the SVM's run (theirs)? We do not
-# know, so we measure both, each run with a $W_0$ of its own.
+# *Whose* tokens: those that the run itself selected (its own), or those of the SVM's run (theirs)? We measure
+# both, each run with its own $W_0$.
 
 # %%
 figure = measured("15.published").load().sel(query="first", starts="three")  # python -m course replicate
@@ -439,11 +436,11 @@ a, b = np.array([[2.0, 1.0]]), np.array([[1.0, 2.7]])
 toy = dataclasses.replace(
     data.toy_one_sequence((0.9, 1.0, 0.0)), keys=torch.tensor([[[0, 0], [-1, -2.7], [-2, -1]]]).double()
 )
-far = torch.tensor([[30, 30], [30, 60]]).double()  # two starts, each with a larger lead over the better
 print("rho    predicted   attention on the selected token after 2,000 steps, from each start")
 for rho in (1.2, 1.5, 2.0, 2.25, 2.4, 3.0, 4.0):
     says = bool(held(a, b, rho)[0])
-    model = models.PromptAttention(2, trials=2, init=far)
+    # two starts, each with a larger lead over the better token
+    model = models.PromptAttention(2, trials=2, init=torch.tensor([[30, 30], [30, 60]]).double())
     optimizer = optim.MirrorDescent(model.parameters(), lr=1.0, p=rho, batch_dims=1)
     train.fit(model, toy, optimizer, 2000, every=2000, schedule=train.growing, progress=False)
     share = model.attention(toy).detach()[:, 0, 0].numpy()
@@ -628,8 +625,8 @@ for rho, (eta, steps) in itertools.product((1.75, 2.0, 3.0), ((0.1, 480), (0.01,
 
 # %%
 pictures, sentences = datasets.digits(patch=2), datasets.reviews()
-training = datasets.split(sentences, seed=0)[0]
-written = datasets.words(sentences.texts, size=2000, length=24, fit=training)  # counted in training only
+# words counted in training only
+written = datasets.words(sentences.texts, size=2000, length=24, fit=datasets.split(sentences, seed=0)[0])
 print(f"what the models see: digits {tuple(pictures.X.shape)}, reviews {tuple(written.ids.shape)}")
 print("test accuracy in %, 20 splits   chosen on validation   on test   size at an edge   last epoch")
 accuracy = {}
