@@ -152,89 +152,6 @@ BLANK = Exercise(
 )
 
 
-def _charges(U, V, eps_U, eps_V):
-    return np.sqrt(eps_U * eps_V) * _singular(U @ V.T).sum(), np.sqrt(eps_V / eps_U)
-
-
-def _charges_with(lowest=None, ratio=None):
-    """The right two numbers but one, which is lowest(U, V, eps_U, eps_V) or ratio(...) instead."""
-
-    def wrong(*given):
-        right = _charges(*given)
-        return lowest(*given) if lowest else right[0], ratio(*given) if ratio else right[1]
-
-    return wrong
-
-
-def _priced(price):
-    """The nuclear norm at another price, price(eps_U, eps_V)."""
-    return _charges_with(lowest=lambda U, V, a, b: price(a, b) * _singular(U @ V.T).sum())
-
-
-def _as_it_is(U, V, eps_U, eps_V):
-    return (eps_U * (U**2).sum() + eps_V * (V**2).sum()) / 2
-
-
-def _columns(U, V, eps_U, eps_V):
-    """The lowest charge that rescaling U_k by tau_k and V_k by 1 / tau_k can reach."""
-    return np.sqrt(eps_U * eps_V) * (np.linalg.norm(U, axis=0) @ np.linalg.norm(V, axis=0))
-
-
-def _pairs(rng):
-    """The penalties differ by 2 to 10, either way round."""
-    cases = []
-    for k, (a, b, m) in enumerate(((3, 3, 2), (4, 3, 2), (2, 3, 4), (4, 4, 3))):
-        eps = rng.uniform(0.1, 0.5)
-        penalties = [eps, eps * rng.uniform(2, 10)][:: 1 if k % 2 else -1]
-        cases.append((rng.normal(size=(a, m)), 2 * rng.normal(size=(b, m)), *penalties))
-    return cases
-
-
-CHARGES = Exercise(
-    id="04.3",
-    title="Unequal penalties",
-    points=2,
-    minutes=5,
-    difficulty=2,
-    reference=_charges,
-    cases=_pairs,
-    misconceptions=known(
-        lambda *given: _charges(*given)[::-1],
-        "Your two numbers are swapped: first the lowest charge, then the ratio.",
-        _priced(lambda a, b: (a + b) / 2),
-        "The mean of the penalties is what equal lengths are charged. Be shorter on the dear side.",
-        _priced(min),
-        "Not the smaller penalty: shortening the dear factor lengthens the cheap one.",
-        _priced(lambda a, b: a * b),
-        "The new pair has the product sqrt(eps_U) sqrt(eps_V) W: the root of a b.",
-        _priced(lambda a, b: 2 * np.sqrt(a * b)),
-        "Twice too much: the charge has a factor 1/2 in front, and the two terms are equal at the minimum.",
-        _priced(lambda a, b: 1.0),
-        "That is the nuclear norm, the charge without the penalties. They are not 1 here.",
-        _charges_with(lowest=_as_it_is),
-        "That is the charge of the pair as it is. Other pairs with the same product cost less.",
-        _charges_with(lowest=_columns),
-        "Rescaled columns keep their directions, and may miss the cheapest pair. Use the theorem.",
-        _charges_with(lowest=lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U) * np.linalg.norm(V)),
-        "That rescales U and V as a whole. Other pairs with the same product cost less: use the theorem.",
-        _charges_with(lowest=lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U @ V.T)),
-        "That is the product's Frobenius norm. The theorem says nuclear norm.",
-        _charges_with(lowest=lambda U, V, a, b: np.sqrt(a * b) * _singular(U @ V.T)[0]),
-        "That is the largest singular value of the product. Take the sum of all.",
-        _charges_with(lowest=lambda U, V, a, b: (a * _singular(U).sum() + b * _singular(V).sum()) / 2),
-        "Take singular values of the product U V^T, not of the factors.",
-        _charges_with(ratio=lambda U, V, a, b: np.sqrt(a / b)),
-        "Your ratio is upside down: the factor with the larger penalty is the shorter one.",
-        _charges_with(ratio=lambda U, V, a, b: b / a),
-        "At the minimum eps_U ||U||^2 = eps_V ||V||^2: the lengths themselves are in the ratio of the roots.",
-        _charges_with(ratio=lambda U, V, a, b: 1.0),
-        "Equal lengths are cheapest for equal penalties only: equal are the two terms of the charge.",
-        _charges_with(ratio=lambda U, V, a, b: np.linalg.norm(U) / np.linalg.norm(V)),
-        "That is the ratio in the given pair. In a pair of lowest charge it depends on the penalties alone.",
-    ),
-)
-
-
 def _along(matrix, W, many=2):
     """xi_k^T matrix zeta_k with W's first singular vectors, that of the largest singular value first."""
     xi, _, zeta = np.linalg.svd(W, full_matrices=False)
@@ -329,7 +246,7 @@ def _escape_cases(rng):
 
 
 ESCAPE = Exercise(
-    id="04.4",
+    id="04.3",
     title="How the missing comes back",
     points=3,
     minutes=10,
@@ -467,7 +384,7 @@ def _remembered_cases(rng):
 
 
 REMEMBERED = Exercise(
-    id="04.5",
+    id="04.4",
     title="What a run remembers",
     points=3,
     minutes=15,
@@ -549,4 +466,107 @@ REMEMBERED = Exercise(
     ),
 )
 
-EXERCISES = [SPEED, BLANK, CHARGES, ESCAPE, REMEMBERED]
+
+def _enclosed(u, eps, slopes=None, lower=None, upper=None):
+    """The two numbers; slopes(u) for p, lower(u, eps, p) or upper(u, eps, p) in place of one."""
+    p = slopes(u) if slopes else 1 / (1 + np.exp(u))
+    return (
+        lower(u, eps, p) if lower else u.min() * eps / (p * u).mean(),
+        upper(u, eps, p) if upper else eps / p.mean(),
+    )
+
+
+def _enclosed_with(**changes):
+    return lambda u, eps: _enclosed(u, eps, **changes)
+
+
+def enclosed(u, eps):
+    """(mu(W), B) at a rest with s = eps, from its outputs u (n,) alone: they enclose the largest margin.
+
+    M has the weights lambda_i = p_i / n, p = |l'(u)|, and the largest singular value eps: B = eps / mean p.
+    And mean p u = <M, W> = <M V, U> = eps ||U||^2 = eps ||W||_*, as the factors are balanced.
+    """
+    return _enclosed(u, eps)
+
+
+def _rests(rng):
+    """Positive outputs of several sizes, the least well below the others' mean; weights that differ."""
+    cases = []
+    for n in (3, 5, 8, 12):
+        u = np.concatenate([rng.uniform(0.4, 0.8, 1), rng.uniform(1.2, 4, n - 1)])
+        cases.append((rng.permutation(u), rng.uniform(0.01, 0.1)))
+    return cases
+
+
+ENCLOSED = Exercise(
+    id="04.5",
+    title="Where a penalty stops",
+    points=3,
+    minutes=10,
+    difficulty=3,
+    reference=enclosed,
+    cases=_rests,
+    compare=Compare(rtol=1e-4),
+    misconceptions=known(
+        lambda u, eps: _enclosed(u, eps)[::-1],
+        "Your two numbers are swapped: first the margin, then the bound.",
+        _enclosed_with(lower=lambda u, eps, p: u.min()),
+        "The margin is the least output over the nuclear norm: <M, W> = eps ||W||_* gives that.",
+        _enclosed_with(lower=lambda u, eps, p: (p * u).mean() / eps),
+        "That is the nuclear norm. The margin is the least output over it.",
+        _enclosed_with(lower=lambda u, eps, p: u.min() / (p * u).mean()),
+        "<M, W> is eps ||W||_*: divide by eps to have the nuclear norm.",
+        _enclosed_with(lower=lambda u, eps, p: u.min() / eps / (p * u).mean()),
+        "<M, W> = eps ||W||_*: the nuclear norm is <M, W> over eps, not times eps.",
+        _enclosed_with(lower=lambda u, eps, p: u.min() * eps / (2 * (p * u).mean())),
+        "Half of it: <M, W> = <M V, U> = eps ||U||^2, and that is eps ||W||_*, once.",
+        _enclosed_with(lower=lambda u, eps, p: 2 * u.min() * eps / (p * u).mean()),
+        "Twice too much: balanced factors have ||U||^2 = ||V||^2 = ||W||_* each.",
+        _enclosed_with(lower=lambda u, eps, p: u.min() * eps / (p.mean() * u.mean())),
+        "<M, W> is the mean of p_i u_i, not the product of the two means.",
+        _enclosed_with(lower=lambda u, eps, p: u.min() * eps / u.mean()),
+        "In <M, W> each output counts with its slope, p_i = 1 / (1 + exp(u_i)).",
+        _enclosed_with(lower=lambda u, eps, p: u.mean() * eps / (p * u).mean()),
+        "The margin takes the least output, not the mean.",
+        _enclosed_with(lower=lambda u, eps, p: eps),
+        "The margin takes the least output: over ||W||_* = <M, W> / eps.",
+        _enclosed_with(lower=lambda u, eps, p: u.min() * p.sum() / (p * u).sum()),
+        "That is mu(W) over the bound. Return mu(W) itself.",
+        _enclosed_with(lower=lambda u, eps, p: u.min() * eps / (p * u).sum()),
+        "In your margin M lacks its 1/n: <M, W> is the mean of p_i u_i.",
+        _enclosed_with(
+            lower=lambda u, eps, p: u.min() * eps / (p * u).sum(), upper=lambda u, eps, p: eps / p.sum()
+        ),
+        "The pull has a factor 1/n: sums should be means.",
+        _enclosed_with(upper=lambda u, eps, p: eps / p.sum()),
+        "In your bound M lacks its 1/n: the lambda_i are p_i / n, and add up to the mean of p.",
+        _enclosed_with(upper=lambda u, eps, p: 1 / p.mean()),
+        "||M||_op is s = eps here, not 1.",
+        _enclosed_with(upper=lambda u, eps, p: eps),
+        "eps is ||S||_op. The bound divides it by the sum of the weights.",
+        _enclosed_with(upper=lambda u, eps, p: p.mean() / eps),
+        "Your bound is upside down: B = ||S||_op / sum of the lambda_i.",
+        _enclosed_with(upper=lambda u, eps, p: eps / p.max()),
+        "The bound divides by the sum of the weights, not by the largest.",
+        _enclosed_with(upper=lambda u, eps, p: eps / (p * u).mean()),
+        "The bound divides by the sum of the weights, without the outputs.",
+        _enclosed_with(upper=lambda u, eps, p: eps / u.mean()),
+        "The weights are the slopes p_i over n, not the outputs.",
+        _enclosed_with(slopes=lambda u: 1 / (1 + np.exp(-u))),
+        "Those are the probabilities of the right answers. The slopes are 1 / (1 + exp(u)).",
+        _enclosed_with(slopes=lambda u: np.exp(-u)),
+        "The slope is 1 / (1 + exp(u)). exp(-u) is near it for large u only.",
+        _enclosed_with(slopes=lambda u: np.logaddexp(0, -u)),
+        "You took the losses for the slopes, 1 / (1 + exp(u)).",
+        _enclosed_with(slopes=lambda u: -1 / (1 + np.exp(u))),
+        "The weights are the absolute slopes, |l'(u)|: positive.",
+        _enclosed_with(upper=lambda u, eps, p: np.log10(p.mean() / eps)),
+        "That is a number of digits. Return the bound itself.",
+        _enclosed_with(lower=lambda u, eps, p: eps / p.mean()),
+        "Twice the bound. The margin needs ||W||_*: <M, W> = eps ||W||_*.",
+        _enclosed_with(upper=lambda u, eps, p: u.min() * eps / (p * u).mean()),
+        "Twice the margin. The bound is ||S||_op over the sum of the weights.",
+    ),
+)
+
+EXERCISES = [SPEED, BLANK, ESCAPE, REMEMBERED, ENCLOSED]

@@ -53,36 +53,6 @@ def blank_if(reached):
     return lambda a, b, e: b * e / a if reached(abs(a), abs(b), abs(e)) else float(np.sign(b * e)) * a
 
 
-def charges_by_building(U, V, eps_U, eps_V):
-    """Builds the cheapest pair from the singular vectors, and charges it."""
-    p, s, qt = np.linalg.svd(U @ V.T, full_matrices=False)
-    tau = (eps_V / eps_U) ** 0.25
-    left, right = p * np.sqrt(s) * tau, qt.T * np.sqrt(s) / tau
-    return torch.tensor([charged(left, right, eps_U, eps_V), np.linalg.norm(left) / np.linalg.norm(right)])
-
-
-def charges_with(*changes):
-    """The right two numbers, those at the given positions replaced: (position, function)."""
-
-    def wrong(*given):
-        answer = charges_by_building(*given).tolist()
-        for position, change in changes:
-            answer[position] = change(*given)
-        return answer
-
-    return wrong
-
-
-def charged(U, V, eps_U, eps_V):
-    return (eps_U * (U**2).sum() + eps_V * (V**2).sum()) / 2
-
-
-def charges_balanced(U, V, eps_U, eps_V):
-    """Splits the singular values evenly, as for equal penalties, and charges that."""
-    p, s, qt = np.linalg.svd(U @ V.T, full_matrices=False)
-    return charged(p * np.sqrt(s), qt.T * np.sqrt(s), eps_U, eps_V)
-
-
 def leading(matrix):
     """The leading pair of a matrix."""
     left, _, right = np.linalg.svd(matrix)
@@ -177,6 +147,18 @@ def speeds_with_roots_on_the_wrong_sides(W, M, beta):
     return np.diag(left.T @ (M @ U @ U.T + V @ V.T @ M) @ right.T)
 
 
+def slopes(u):
+    return 1 / (1 + np.exp(u))
+
+
+def enclosed_by_autograd(u, eps):
+    """The slopes by autograd, and both bounds from sums."""
+    outputs = torch.tensor(u, requires_grad=True)
+    torch.nn.functional.softplus(-outputs).mean().backward()
+    weights = -outputs.grad
+    return torch.stack([outputs.detach().min() * eps / (weights @ outputs.detach()), eps / weights.sum()])
+
+
 ANSWERS = {
     "04.1": {
         "also_right": speed_by_autograd,
@@ -211,18 +193,6 @@ ANSWERS = {
         ],
     },
     "04.3": {
-        "also_right": charges_by_building,
-        "wrong": [
-            charges_with((0, charged)),
-            charges_with((0, charges_balanced)),
-            charges_with((0, lambda U, V, a, b: max(a, b) * np.linalg.norm(U @ V.T, "nuc"))),
-            charges_with((1, lambda U, V, a, b: (b / a) ** 0.25)),
-            charges_with((1, lambda U, V, a, b: np.sqrt(a * b))),
-            charges_with((0, lambda U, V, a, b: np.sqrt(a * b) * np.trace((U @ V.T)[: len(V), : len(U)]))),
-            lambda U, V, a, b: (charges_by_building(U, V, 1.0, 1.0)[0], np.sqrt(b / a)),
-        ],
-    },
-    "04.4": {
         "also_right": escape_by_autograd,
         "wrong": [
             escape_in_a_step(1.0),
@@ -242,7 +212,7 @@ ANSWERS = {
             lambda U, V, M: (escape_by_autograd(U, V, M), rate_of_norm(U, V, M)),
         ],
     },
-    "04.5": {
+    "04.4": {
         "also_right": remembered_by_building,
         "wrong": [
             remembered_with(speeds=speeds_of_a_step),
@@ -256,6 +226,21 @@ ANSWERS = {
             ),
             remembered_with(speeds=lambda W, M, beta: beta**2 * np.diag(M)),
             lambda W, M, beta: remembered_by_building(W, M, beta)[0],
+        ],
+    },
+    "04.5": {
+        "also_right": enclosed_by_autograd,
+        "wrong": [
+            lambda u, eps: (u.min() / np.linalg.norm(u), eps / slopes(u).mean()),
+            lambda u, eps: (eps / slopes(u.min()), eps / slopes(u).mean()),
+            lambda u, eps: (u.min() * eps / (slopes(u) * u).mean(), eps / slopes(u.mean())),
+            lambda u, eps: (u.min() * eps / (slopes(u) * u).mean(), eps / slopes(u.min())),
+            lambda u, eps: (u.min() * eps / (slopes(u) * u).mean(), eps / np.linalg.norm(slopes(u))),
+            lambda u, eps: (u.min() * eps / np.logaddexp(0, -u).mean(), eps / slopes(u).mean()),
+            lambda u, eps: (u.min() * eps**0.5 / (slopes(u) * u).mean(), eps**0.5 / slopes(u).mean()),
+            lambda u, eps: (eps * slopes(u).mean(), eps / slopes(u).mean()),
+            lambda u, eps: (u.min() * eps / (slopes(u) * u).mean(), eps * len(u) / slopes(u).mean()),
+            lambda u, eps: u.min() * eps / (slopes(u) * u).mean(),
         ],
     },
 }
