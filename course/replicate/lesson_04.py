@@ -34,10 +34,10 @@ def far(W, Y):
 
 
 def follow(U, V, Y, digits, most=np.inf, pace=1.0):
-    """U, V and the steps taken when the loss is first below 10^-k, for each k of digits: (digits, ...) each.
+    """U, V and the steps taken when all u_i first reach k log 10, for each k of digits: (digits, ...) each.
 
-    The steps are normalised, so short that they follow the flow; `pace` shortens them. What is not below
-    after `most` steps is given as it is then.
+    The steps are normalised, so short that they follow the flow; `pace` shortens them. What has not
+    arrived after `most` steps is given as it is then.
     """
     kept = [np.full((len(digits), *part.shape), np.nan) for part in (U, V)]
     taken, steps = np.zeros((len(digits), *U.shape[:-2]), int), 0
