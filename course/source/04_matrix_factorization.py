@@ -354,8 +354,8 @@ show(
 #
 # since $\langle S, W \rangle = \sum_k \sigma_k\, \xi_k^\top S\, \zeta_k \le \lVert S \rVert_{\mathrm{op}}
 # \lVert W \rVert_*$. Where both ends meet, $W$ lives only where $S$ has its largest singular value: that
-# bounds its rank. `solve` returns a $W_{\mathrm{nuc}}$, $\hat\mu$, the $\lambda_i$ as a table, and what
-# `certified_rank` needs for this bound.
+# bounds its rank. `solve` returns $W_{\mathrm{nuc}}$, $\hat\mu$, the table of $\lambda_i$, and what
+# `certified_rank` needs.
 
 
 # %%
@@ -472,8 +472,7 @@ show(
 # \bar\sigma_1}$, so the ratio goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$. This exponent is right
 # within .02 on all hundred surveys: **the smaller the start, the greedier the run.**
 #
-# From 600 to 2,000 steps the cosine of our run stays at 0.94, its margin grows from .55 to .74 of the
-# largest. How far does it get?
+# Then our run's cosine stays at 0.94, while its margin grows from .55 to .74 of the largest. How far?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.6 The stall
@@ -602,10 +601,10 @@ for start in (3.0, 0.1):
         assert abs(forecast / cost - 1) < 0.01, "see exercise 04.4"
 
 # %% [markdown]
-# `follow` takes short steps along the flow until every answer has $k$ **digits**, $u_i \ge k \log 10$, and
-# returns $U$, $V$ and the number of steps for each $k$. `judge` returns $c$, $\xi$, $\zeta$ and $\mu(W)$.
+# `follow` takes short steps until every answer has $k$ **digits**, $u_i \ge k \log 10$, and returns $U$, $V$
+# and the number of steps for each $k$; `judge` returns $c$, $\xi$, $\zeta$ and $\mu(W)$.
 #
-# *Predict*: which of three starts is nearest to the largest nuclear margin at 300 digits?
+# *Predict*: which of three starts is nearest to the largest margin at 300 digits?
 
 
 # %%
@@ -659,13 +658,13 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** 20 surveys, $10 \times 10$. Left: medians; dashed: growing like $\lVert W \rVert_*^{c - 1}$,
-# with $c$ at 30 digits. Right: dotted, exponent $= c$.
+# **Figure 4.** 20 surveys. Left: medians; dashed: like $\lVert W \rVert_*^{c - 1}$, $c$ at 30 digits. Right:
+# dotted, exponent $= c$.
 
 # %% [markdown]
-# **Slow, not stopped.** As the margins climb, $\lVert W \rVert_*$ grows more slowly than the digits. So the
-# share gains less than their power $c - 1$ on 59 of 60 runs: $S$ does not stay, and $c$ falls. At 300 digits
-# all margins still climb; the larger of two starts is nearer on 18 and 19 of 20 surveys, at size 6, where all
+# **Slow, not stopped.** As margins climb, $\lVert W \rVert_*$ grows more slowly than the digits, and the
+# share by less than their power $c - 1$ on 59 of 60 runs: $S$ does not stay, and $c$ falls. At 300 digits all
+# margins still climb, the larger of two starts is nearer on 18 and 19 of 20 surveys; at size 6, where all
 # medians reach .99 by 30 digits, on 4 and 13.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -677,8 +676,8 @@ show(
 # unless $W = 0$. **A rest with a free column repels or is optimal:**
 #
 # If $s > \varepsilon$: in a **free column**, a unit vector $q$ with $U q = V q = 0$, a little $\xi q^\top$ in
-# $U$ and $\zeta q^\top$ in $V$ ($\xi, \zeta$ the leading pair of $M$) hardly changes $M$ and grows at the
-# rate $s - \varepsilon$.
+# $U$ and $\zeta q^\top$ in $V$, the leading pair of $M$, hardly changes $M$ and grows at the rate $s -
+# \varepsilon$.
 #
 # If $s \le \varepsilon$, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: as $L$ is
 # convex, $L(\tilde W) \ge L(W) - \langle M, \tilde W - W \rangle$, and $\langle
@@ -689,13 +688,12 @@ show(
 #
 # ★★★ · 10 minutes
 #
-# Of a rest with $s = \varepsilon$ you see the outputs $u_i$, all positive, and $\varepsilon$, nothing else.
-# Return
+# Of a rest with $s = \varepsilon$ you see $\varepsilon$ and the outputs $u_i$, all positive. Return
 #
 # 1. the nuclear margin $\mu(W)$;
 # 2. the bound $B$ of section 4.4 on $\hat\mu$, with the weights for which $S$ is the pull.
 #
-# Guess first: how many digits does the run gain when $\varepsilon$ is ten times smaller?
+# Guess first: how many digits does a run gain by a tenth of $\varepsilon$?
 #
 # <details><summary>Hint 1</summary>
 #
@@ -725,15 +723,14 @@ check("04.5", enclosed)
 # Let $p_i = |\ell'(u_i)|$, the probability of the wrong answer, $\bar p$ its mean, and $\bar u = \sum_i p_i
 # u_i / \sum_i p_i$. Then
 #
-# $$\mu(W) = \frac{u_{\min}}{\bar u}\, \frac{\varepsilon}{\bar p} \;\le\; \hat\mu \;\le\;
-# \frac{\varepsilon}{\bar p}, \qquad \text{so} \qquad \bar p \le \frac{\varepsilon}{\hat\mu} \qquad \text{and}
-# \qquad \frac{\mu(W)}{\hat\mu} \ge \frac{u_{\min}}{\bar u} .$$
+# $$\mu(W) = \frac{u_{\min}}{\bar u}\, \frac{\varepsilon}{\bar p} \le \hat\mu \le \frac{\varepsilon}{\bar p} .$$
 #
-# **A penalty stops at $\log_{10} (\hat\mu / \varepsilon)$ digits** of $\bar p$ (at most $\log_{10} (\bar u /
-# u_{\min})$ later): each decade of $\varepsilon$ buys one. And as $\bar u - u_{\min} \le \log n$ (question
-# 2), the missing share of the margin is at most $\log n / (u_{\min} + \log n)$, like one over the digits.
+# So $\bar p \le \varepsilon / \hat\mu$: **a penalty stops at $\log_{10} (\hat\mu / \varepsilon)$ digits** of
+# $\bar p$, or at most $\log_{10} (\bar u / u_{\min})$ later. Each decade of $\varepsilon$ buys one. And
+# $\mu(W) / \hat\mu \ge u_{\min} / \bar u$, where $\bar u - u_{\min} \le \log n$ (question 2): the missing
+# share of the margin is at most $\log n / (u_{\min} + \log n)$, like one over the digits.
 #
-# `rest` returns the $W$ at which descent with the penalty rests. *Predict*: do all starts get there?
+# `rest` returns the $W$ at which descent rests. *Predict*: do all starts get there?
 
 
 # %%
@@ -788,11 +785,11 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** 20 surveys, $10 \times 10$: medians, and ranges of the runs.
+# **Figure 5.** 20 surveys, $10 \times 10$: medians; ranges of the runs.
 
 # %% [markdown]
-# From three starts one table, within 1 %; every survey keeps the law within 0.03 digits. **When does descent
-# reach $W_{\mathrm{nuc}}$? By its margin, slowly:** a rest lacks .15 at 1.8 digits and .09 at 2.8; without a
+# Three starts, one table; every survey keeps the law within 0.03 digits. **When does descent reach
+# $W_{\mathrm{nuc}}$? By its margin, slowly:** a rest lacks .15 at 1.8 digits and .09 at 2.8; without a
 # penalty the run from $0.1$ lacks .04 at 10 and .003 at 300, smaller starts more.
 #
 # *Predict*: does a table of larger margin fill the blanks better?
@@ -813,8 +810,8 @@ assert np.allclose(lost, [31.7, 0, 0.6, 0.3, 0.8, 1.0, 1.5], atol=0.3)
 assert np.allclose(margins, [0.81, 0.78, 0.85, 0.50, 0.77, 0.84, 1], atol=0.02)
 
 # %% [markdown]
-# By the cosine the penalty .001 seems to arrive; by the margin it is where 1.8 digits put it. Nor do the
-# blanks follow the margin: the short run, with less than the entries, fills them best.
+# By the cosine the penalty .001 seems to arrive; by the margin it is where 1.8 digits put it. Nor do blanks
+# follow the margin: the short run, with less than the entries, fills them best.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## 4.8 Your own start
@@ -894,17 +891,12 @@ progress("04")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A product moves along $M V V^\top + U U^\top M$; from a small start, towards low rank.
-# - Descent that separates the answers heads for a KKT point, a solution of (P) if $c = 1$ there; what is
-#   missing comes back more slowly than a power of the digits.
-# - Where a penalty rests with $s = \varepsilon$, $\mu(W) \le \hat\mu \le \varepsilon / \bar p$: it stops at
-#   $\log_{10}(\hat\mu / \varepsilon)$ digits, and lacks a margin of at most one over them, times a constant.
-#
-# | claim | prediction | measured, $10 \times 10$ |
-# |:---|:---|:---|
-# | small starts are greedy | $\beta^{2 - 2\bar\sigma_2 / \bar\sigma_1}$ | within .02, 100 surveys |
-# | what is missing comes back | $\le \lVert W \rVert_*^c$, $c$ at 30 digits | 59 of 60 runs |
-# | a penalty stops | at $\log_{10}(\hat\mu / \varepsilon)$ digits | within .03, 60 rests |
+# - A product moves along $M V V^\top + U U^\top M$, from a small start greedily: $\sigma_2 / \sigma_1$ at
+#   $\sigma_1 = 1$ goes like $\beta^{2 - 2\bar\sigma_2 / \bar\sigma_1}$.
+# - Descent that separates the answers heads for a KKT point, a solution of (P) if $c = 1$; what is missing
+#   comes back more slowly than a power of the digits.
+# - A penalty that rests with $s = \varepsilon$ stops at $\log_{10}(\hat\mu / \varepsilon)$ digits; the share
+#   of the margin that it lacks is bounded like one over them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

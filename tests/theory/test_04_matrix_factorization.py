@@ -208,7 +208,7 @@ def test_a_penalty_stops_at_a_number_of_digits(seed, epsilon, steps):
     """At an optimal rest mean p <= epsilon / mu_hat and mu(W) >= mu_hat u_min / mean u, by the weights p.
 
     With p = 1 / (1 + e^u), the second mean weighted by p. Measured: the first within 0.05 digits of equality,
-    the second within a tenth. Refuses a rest that gains no digit, or ten times as many, from a tenth of epsilon.
+    the second within a tenth. Refuses a rest that gains no digit from a tenth of epsilon.
     """
     _, _, A = pairs(seed)
     best, _, _ = solution(seed, "nuc")
