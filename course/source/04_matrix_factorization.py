@@ -355,7 +355,7 @@ show(
 # since $\langle S, W \rangle = \sum_k \sigma_k\, \xi_k^\top S\, \zeta_k \le \lVert S \rVert_{\mathrm{op}}
 # \lVert W \rVert_*$. Where both ends meet, $W$ lives only where $S$ has its largest singular value: that
 # bounds its rank. `solve` returns $W_{\mathrm{nuc}}$, $\hat\mu$, the table of $\lambda_i$, and what
-# `certified_rank` needs.
+# `certified_rank` needs to prove it.
 
 
 # %%
@@ -662,10 +662,10 @@ show(
 # dotted, exponent $= c$.
 
 # %% [markdown]
-# **Slow, not stopped.** As margins climb, $\lVert W \rVert_*$ grows more slowly than the digits, and the
-# share by less than their power $c - 1$ on 59 of 60 runs: $S$ does not stay, and $c$ falls. At 300 digits all
-# margins still climb, the larger of two starts is nearer on 18 and 19 of 20 surveys; at size 6, where all
-# medians reach .99 by 30 digits, on 4 and 13.
+# **Slow, not stopped.** As margins climb, $\lVert W \rVert_*$ grows more slowly than the digits, and from 30
+# to 100 the share by less than their power $c - 1$ on 59 of 60 runs: $S$ does not stay, and $c$ falls. All
+# margins climb up to 300 digits. There the larger of two starts is nearer on 18 and 19 of 20 surveys; at size
+# 6, where all medians reach .99 by 30 digits, on 4 and 13.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 A penalty, and the blanks
@@ -723,7 +723,8 @@ check("04.5", enclosed)
 # Let $p_i = |\ell'(u_i)|$, the probability of the wrong answer, $\bar p$ its mean, and $\bar u = \sum_i p_i
 # u_i / \sum_i p_i$. Then
 #
-# $$\mu(W) = \frac{u_{\min}}{\bar u}\, \frac{\varepsilon}{\bar p} \le \hat\mu \le \frac{\varepsilon}{\bar p} .$$
+# $$\mu(W) = \frac{u_{\min}}{\bar u}\, \frac{\varepsilon}{\bar p} \le \hat\mu \le
+# \frac{\varepsilon}{\bar p} .$$
 #
 # So $\bar p \le \varepsilon / \hat\mu$: **a penalty stops at $\log_{10} (\hat\mu / \varepsilon)$ digits** of
 # $\bar p$, or at most $\log_{10} (\bar u / u_{\min})$ later. Each decade of $\varepsilon$ buys one. And
@@ -780,7 +781,7 @@ show(
     fig,
     alt="Both axes logarithmic: the missing share of the margin against the digits. Three diamonds, the "
     "rests, fall from a half at 0.8 digits to a tenth at 2.8, the last two along a dotted line of slope "
-    "minus one. The run from the largest start falls beside that line, to 0.003 at 300 digits; those from "
+    "minus one. The run from the largest start falls above that line, to 0.003 at 300 digits; those from "
     "smaller starts fall more slowly and end higher.",
 )
 
@@ -918,6 +919,10 @@ progress("04")
 # - J. Jin, Z. Li, K. Lyu, S. Du, J. Lee. *Understanding incremental learning of gradient descent: a
 #   fine-grained analysis of matrix sensing.* ICML 2023, arXiv:2301.11500. The race, one rank after the
 #   other, proved.
+# - B. Haeffele, R. Vidal. *Global optimality in tensor factorization, deep learning, and beyond.* 2015,
+#   arXiv:1506.07540. With a zero column a local minimum is global, for tensors too.
+# - C. Wei, J. Lee, Q. Liu, T. Ma. *Regularization matters: generalization and optimization of neural nets
+#   v.s. their induced kernel.* NeurIPS 2019, arXiv:1810.05369. A weaker penalty, a larger margin, for networks.
 #
 # **New in the library:** [`svm.certified_rank`](../mini_attn/svm/nuclear.py).
 #
