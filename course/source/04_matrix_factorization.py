@@ -710,9 +710,9 @@ show(
 def enclosed(u, eps):
     """(mu(W), B): two numbers, from the outputs u (n,) at a rest with s = eps."""
     ### BEGIN SOLUTION
-    p = 1 / (1 + np.exp(u))  # lambda_i = p_i / n
-    norm = (p * u).mean() / eps  # <M, W> = mean p u = eps ||W||_*, as the factors are balanced
-    return u.min() / norm, eps / p.mean()
+    slopes = 1 / (1 + np.exp(u))  # the lambda_i are slopes / n
+    norm = (slopes * u).mean() / eps  # <M, W> = mean slopes u = eps ||W||_*, as the factors are balanced
+    return u.min() / norm, eps / slopes.mean()
     ### END SOLUTION
 
 
@@ -720,14 +720,14 @@ def enclosed(u, eps):
 check("04.5", enclosed)
 
 # %% [markdown]
-# Let $p_i = |\ell'(u_i)|$, the probability of the wrong answer, $\bar p$ its mean, and $\bar u = \sum_i p_i
-# u_i / \sum_i p_i$. Then
+# Let $\pi_i = |\ell'(u_i)|$, the probability of the wrong answer, $\bar\pi$ its mean, and $\bar u = \sum_i \pi_i
+# u_i / \sum_i \pi_i$. Then
 #
-# $$\mu(W) = \frac{u_{\min}}{\bar u}\, \frac{\varepsilon}{\bar p} \le \hat\mu \le
-# \frac{\varepsilon}{\bar p} .$$
+# $$\mu(W) = \frac{u_{\min}}{\bar u}\, \frac{\varepsilon}{\bar\pi} \le \hat\mu \le
+# \frac{\varepsilon}{\bar\pi} .$$
 #
-# So $\bar p \le \varepsilon / \hat\mu$: **a penalty stops at $\log_{10} (\hat\mu / \varepsilon)$ digits** of
-# $\bar p$, or at most $\log_{10} (\bar u / u_{\min})$ later. Each decade of $\varepsilon$ buys one. And
+# So $\bar\pi \le \varepsilon / \hat\mu$: **a penalty stops at $\log_{10} (\hat\mu / \varepsilon)$ digits** of
+# $\bar\pi$, or at most $\log_{10} (\bar u / u_{\min})$ later. Each decade of $\varepsilon$ buys one. And
 # $\mu(W) / \hat\mu \ge u_{\min} / \bar u$, where $\bar u - u_{\min} \le \log n$ (question 2): the missing
 # share of the margin is at most $\log n / (u_{\min} + \log n)$, like one over the digits.
 #
@@ -746,12 +746,12 @@ print(f"20 surveys, three starts: tables at most {100 * away.max():.1f} percent 
 assert away.max() < 0.01
 assert c_of(W, others).max() < 1.01  # c of section 4.6, here s / epsilon
 stops = []
-print("penalty   medians: log10(mu-hat / epsilon)   digits of mean p   mu / mu-hat")
+print("penalty   medians: log10(mu-hat / epsilon)   digits at rest   mu / mu-hat")
 for eps in (1e-2, 1e-3, 1e-4):
     W = rest(*begin([0.1], others), others, eps, (500, 8000))[0]
     law, found = np.log10(others_largest / eps), -np.log10(wrongness(W, others))
     stops.append(np.median([law, found, nearness(W, others, others_largest)], axis=1))
-    print(f"{eps:7} {stops[-1][0]:33.2f} {stops[-1][1]:18.2f} {stops[-1][2]:13.2f}")
+    print(f"{eps:7} {stops[-1][0]:33.2f} {stops[-1][1]:16.2f} {stops[-1][2]:13.2f}")
     assert -1e-3 < min(found - law) <= max(found - law) < 0.03
 assert np.allclose(np.transpose(stops)[2], [0.54, 0.85, 0.91], atol=0.01)
 lower, upper = enclosed(others[0][others[0] != 0] * W[0][others[0] != 0], eps)
@@ -773,7 +773,7 @@ label = r"rests, $\varepsilon = 10^{-2}, 10^{-3}, 10^{-4}$"
 ax.plot(x, 1 - near, "D", linestyle="", label=label, **style)
 style = {"color": COLORS["black"], "linewidth": 1.3, "label": "one over the digits"}
 ax.plot([x[1], 300], [1 - near[1], (1 - near[1]) * x[1] / 300], ":", **style)
-ax.set(xscale="log", yscale="log", xlabel=r"digits of the mean $p$", xticks=digits, xticklabels=digits)
+ax.set(xscale="log", yscale="log", xlabel=r"digits of $\bar\pi$", xticks=digits, xticklabels=digits)
 ax.minorticks_off()
 ax.set(ylabel=r"$1 - \mu(W) / \hat\mu$")
 ax.legend(fontsize=8, loc="lower left")
@@ -864,9 +864,9 @@ widgets.sliders(
 # **2.** Why is $\bar u - u_{\min} \le \log n$ at a rest with $u_{\min} \ge 0$ (section 4.7; let $n \ge 3$)?
 # <details><summary>Answer</summary>
 #
-# Let $x_i = u_i - u_{\min} - \log n$. As $u_{\min} \ge 0$, $p_i / p_{\max} \le 2 e^{-(u_i - u_{\min})} =
-# \frac2n e^{-x_i}$, and $x e^{-x} \le 1/e$. So the positive terms of $\sum_i p_i x_i$ add up to at most
-# $\frac2e\, p_{\max}$, and the smallest output gives $-p_{\max} \log n$, which is more. The sum is negative.
+# Let $x_i = u_i - u_{\min} - \log n$. As $u_{\min} \ge 0$, $\pi_i / \pi_{\max} \le 2 e^{-(u_i - u_{\min})} =
+# \frac2n e^{-x_i}$, and $x e^{-x} \le 1/e$. So the positive terms of $\sum_i \pi_i x_i$ add up to at most
+# $\frac2e\, \pi_{\max}$, and the smallest output gives $-\pi_{\max} \log n$, which is more. The sum is negative.
 # </details>
 #
 # **3.** A run with $m = 2$ and a penalty rests at $s > \varepsilon$. You append tiny columns to $U$ and $V$.
@@ -922,7 +922,7 @@ progress("04")
 # - B. Haeffele, R. Vidal. *Global optimality in tensor factorization, deep learning, and beyond.* 2015,
 #   arXiv:1506.07540. With a zero column a local minimum is global, for tensors too.
 # - C. Wei, J. Lee, Q. Liu, T. Ma. *Regularization matters: generalization and optimization of neural nets
-#   v.s. their induced kernel.* NeurIPS 2019, arXiv:1810.05369. A weaker penalty, a larger margin, for networks.
+#   v.s. their induced kernel.* NeurIPS 2019, arXiv:1810.05369. A weaker penalty, a larger margin.
 #
 # **New in the library:** [`svm.certified_rank`](../mini_attn/svm/nuclear.py).
 #
