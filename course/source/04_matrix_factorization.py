@@ -720,16 +720,16 @@ def enclosed(u, eps):
 check("04.5", enclosed)
 
 # %% [markdown]
-# Let $\pi_i = |\ell'(u_i)|$, the probability of the wrong answer, $\bar\pi$ its mean, and $\bar u = \sum_i \pi_i
-# u_i / \sum_i \pi_i$. Then
+# Let $\pi_i = |\ell'(u_i)|$, the probability of the wrong answer, $\bar\pi$ its mean, and $\bar u = \sum_i
+# \pi_i u_i / \sum_i \pi_i$. Then
 #
 # $$\mu(W) = \frac{u_{\min}}{\bar u}\, \frac{\varepsilon}{\bar\pi} \le \hat\mu \le
 # \frac{\varepsilon}{\bar\pi} .$$
 #
-# So $\bar\pi \le \varepsilon / \hat\mu$: **a penalty stops at $\log_{10} (\hat\mu / \varepsilon)$ digits** of
-# $\bar\pi$, or at most $\log_{10} (\bar u / u_{\min})$ later. Each decade of $\varepsilon$ buys one. And
-# $\mu(W) / \hat\mu \ge u_{\min} / \bar u$, where $\bar u - u_{\min} \le \log n$ (question 2): the missing
-# share of the margin is at most $\log n / (u_{\min} + \log n)$, like one over the digits.
+# So $\bar\pi \le \varepsilon / \hat\mu$: **a penalty stops at $\log_{10} (\hat\mu / \varepsilon)$ digits,**
+# $-\log_{10} \bar\pi$, or at most $\log_{10} (\bar u / u_{\min})$ later. Each decade of $\varepsilon$ buys
+# one. And $\mu(W) / \hat\mu \ge u_{\min} / \bar u$, where $\bar u - u_{\min} \le \log n$ (question 2): the
+# missing share of the margin is at most $\log n / (u_{\min} + \log n)$, like one over the digits.
 #
 # `rest` returns the $W$ at which descent rests. *Predict*: do all starts get there?
 
@@ -866,7 +866,8 @@ widgets.sliders(
 #
 # Let $x_i = u_i - u_{\min} - \log n$. As $u_{\min} \ge 0$, $\pi_i / \pi_{\max} \le 2 e^{-(u_i - u_{\min})} =
 # \frac2n e^{-x_i}$, and $x e^{-x} \le 1/e$. So the positive terms of $\sum_i \pi_i x_i$ add up to at most
-# $\frac2e\, \pi_{\max}$, and the smallest output gives $-\pi_{\max} \log n$, which is more. The sum is negative.
+# $\frac2e\, \pi_{\max}$, and the smallest output gives $-\pi_{\max} \log n$, which is more. The sum is
+# negative.
 # </details>
 #
 # **3.** A run with $m = 2$ and a penalty rests at $s > \varepsilon$. You append tiny columns to $U$ and $V$.
