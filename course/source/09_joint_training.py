@@ -870,6 +870,7 @@ progress("09")
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | toy, fixed speed: angle of $p$ | exercise 09.2 | 18 of 18 runs within 0.05 degrees |
+# | toy, minima of length $R = 200$: angle of $p$ | softened SVM | four ratios within 0.1 degree |
 # | random problems, fixed speed: $v$ | label SVM | 941 of 969 runs within 1 degree |
 # | random problems, fixed speed: $p$ | softened SVM | 449 of 459 runs within 1 degree |
 # | random problems, the pair: leads | exercise 09.3 | spread 1.8 to 4.0, less $c_{it}$ 0.01 to 0.65 |
