@@ -165,130 +165,117 @@ PRICE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 14.3 predict a new crowd
-def _log_odds(p):
-    return np.log(p / (1 - p))
+# --------------------------------------------------------------------------- 14.3 crowd or view
+def _share(prices, seen):
+    """What the positions' prices add up to, over those of full attention."""
+    return float(np.sum(prices(seen)) / np.sum(prices(np.full(len(seen), float(len(seen))))))
 
 
-def _share(log_odds):
-    return 1 / (1 + np.exp(-log_odds))
-
-
-def _itself(x):
-    return x
-
-
-def _forecast_by(
-    each=lambda m: 1 - 1 / m,
-    add=lambda prices: np.sum(prices, axis=-1),
-    power=2.0,
-    batch=_itself,
-    axis=np.log,
-    of=_log_odds,
-    back=_share,
-    degree=2,
-    new=None,
+def _split_by(
+    crowd=lambda seen, missed, full: missed[seen == len(seen)].mean() / full,
+    view=lambda seen, missed, full: missed.mean() / missed[seen == len(seen)].mean(),
+    forecast=lambda seen: _share(lambda m: 1 - 1 / m, seen),
 ):
-    """An answer from what a position adds, how the room grows with the dimension, and the curve."""
+    """An answer from its three parts."""
 
-    def answer(n, d, seen, missed, n2, d2, seen2):
-        def count(n, d, seen):
-            return batch(n) * add(each(np.asarray(seen, dtype=float))) / np.asarray(d, dtype=float) ** power
-
-        x, y = axis(count(n, d, seen)), of(missed)
-        if not (np.isfinite(x).all() and np.isfinite(y).all()):  # inputs that the check has exchanged
-            return np.nan
-        fit = np.polyfit(x, y, degree)
-        there = count(n2, d2, seen2) if new is None else new(count, n, d, seen, n2, d2, seen2)
-        return float(back(np.polyval(fit, axis(there))))
+    def answer(seen, missed, full):
+        seen, missed = np.asarray(seen), np.asarray(missed, dtype=float)
+        return float(crowd(seen, missed, full)), float(view(seen, missed, full)), forecast(seen)
 
     return answer
 
 
-_forecast = _forecast_by()
+_split = _split_by()
 
 
-def _forecast_cases(rng):
-    """Four batches and more, with rows that differ, positions without a choice, and a new length."""
-    cases = []
-    for J, T, T2 in ((5, 3, 3), (6, 4, 6), (8, 5, 3), (7, 6, 7)):
-        seen, seen2 = rng.integers(1, T + 1, size=(J, T)), rng.integers(1, T2 + 1, size=T2)
-        seen[:, 0], seen2[0] = T, T2
-        seen[:, 1], seen2[1] = 2, 1
-        n, d = rng.permutation(np.arange(4, 4 + 3 * J, 3)), rng.choice([8, 12, 16], size=J)
-        d[:2], n2, d2 = (8, 16), int(rng.integers(6, 20)), int(rng.choice([10, 14]))
-        load = n * np.sum(1 - 1 / seen, axis=1) / d**2
-        missed = _share(-0.3 + 0.7 * np.log(load) + 0.1 * np.log(load) ** 2 + 0.2 * rng.normal(size=J))
-        cases.append((n, d, seen, missed, n2, d2, seen2))
+def _split_cases(rng):
+    """A causal mask, and others in which several see all, not the last one alone, and some have no choice."""
+    cases = [(np.arange(1, 5), np.array([0.0, 0.02, 0.05, 0.08]), 0.1)]
+    for T, wide in ((4, 2), (5, 1), (6, 2), (8, 3)):
+        narrow = rng.integers(2, T, size=T - wide)
+        narrow[0] = 1
+        seen = np.concatenate([np.full(wide, T), narrow])
+        missed = (seen - 1) * rng.uniform(0.01, 0.03, size=T)
+        order = np.roll(np.arange(T), 1 - rng.integers(2, T - wide + 1))
+        cases.append((seen[order], missed[order], float(rng.uniform(0.25, 0.4))))
     return cases
 
 
-FORECAST = Exercise(
+SPLIT = Exercise(
     id="14.3",
-    title="Predict a new crowd",
+    title="Crowd or view?",
     points=3,
     minutes=15,
     difficulty=3,
-    reference=_forecast,
-    cases=_forecast_cases,
+    reference=_split,
+    cases=_split_cases,
     misconceptions=known(
-        _forecast_by(power=1.0),
-        "Two cosines, of keys and of queries, each about 1 / sqrt(d): a term adds about |a| / d to a logit, "
-        "and the squares add up, to sum |a|^2 / d^2.",
-        _forecast_by(power=4.0),
-        "A term adds about |a| / d to a logit, with the square |a|^2 / d^2: do not square d once more.",
-        _forecast_by(power=0.5),
-        "Both cosines, of keys and of queries, are about 1 / sqrt(d): the square of a term is |a|^2 / d^2.",
-        _forecast_by(power=0.0),
-        "The dimension is missing: in more dimensions random directions are closer to orthogonal.",
-        _forecast_by(power=-2.0),
-        "The other way round: more dimensions leave more room.",
-        _forecast_by(each=lambda m: m - 1.0),
+        lambda *a: (lambda c, v, f: (v, c, f))(*_split(*a)),
+        "Crowd and view have changed places.",
+        _split_by(crowd=lambda seen, missed, full: missed.mean() / full),
+        "That is the whole gain: positions with a narrow view are in it, too. Compare those that see all T.",
+        _split_by(view=lambda seen, missed, full: missed.mean() / full),
+        "That is the whole gain. View is what is left of it when the crowd's part is taken out.",
+        _split_by(crowd=lambda seen, missed, full: missed[-1] / full),
+        "It need not be the last position that sees all T tokens.",
+        _split_by(
+            crowd=lambda seen, missed, full: missed[-1] / full,
+            view=lambda seen, missed, full: missed.mean() / missed[-1] if missed[-1] else np.nan,
+        ),
+        "It need not be the last position that sees all T tokens.",
+        _split_by(
+            crowd=lambda seen, missed, full: missed[seen.argmax()] / full,
+            view=lambda seen, missed, full: missed.mean() / missed[seen.argmax()],
+        ),
+        "Several positions may see all T tokens: take the mean of their shares.",
+        _split_by(
+            crowd=lambda seen, missed, full: missed.max() / full,
+            view=lambda seen, missed, full: missed.mean() / missed.max(),
+        ),
+        "Take the positions that see all T tokens, and their mean, not the largest share.",
+        _split_by(view=lambda seen, missed, full: missed[seen > 1].mean() / missed[seen == len(seen)].mean()),
+        "The mean of `missed` is over all positions, with those that have no choice.",
+        _split_by(
+            view=lambda seen, missed, full: (
+                missed[seen < len(seen)].mean() / missed[seen == len(seen)].mean()
+            )
+        ),
+        "Crowd times view has to take `full` to the mean of `missed` over *all* positions.",
+        lambda *a: (lambda c, v, f: (1 / c, 1 / v, f))(*_split(*a)),
+        "Factors by which misses change from full attention to the mask: below 1 where they get fewer.",
+        lambda *a: (lambda c, v, f: (1 - c, 1 - v, f))(*_split(*a)),
+        "Factors, please, not what they take away: crowd times view has to be the mean of `missed` over `full`.",
+        _split_by(
+            crowd=lambda seen, missed, full: full - missed[seen == len(seen)].mean(),
+            view=lambda seen, missed, full: missed[seen == len(seen)].mean() - missed.mean(),
+        ),
+        "Factors, not differences: crowd times view has to take `full` to the mean of `missed`.",
+        _split_by(forecast=lambda seen: _share(lambda m: m - 1.0, seen)),
         "Those are the rows, m - 1 a position. But they share one term, a x_ik^T: how long is its a?",
-        _forecast_by(each=lambda m: 1.0 * m),
+        _split_by(forecast=lambda seen: _share(lambda m: 1.0 * m, seen)),
         "Not tokens count but terms, one a position: how long is the a of a position that sees m tokens?",
-        _forecast_by(each=np.ones_like),
-        "A position that sees one token has no choice and adds nothing. How long is the a of the others?",
-        _forecast_by(each=lambda m: 1.0 * (m > 1)),
+        _split_by(forecast=lambda seen: _share(lambda m: 1.0 * (m > 1), seen)),
         "Those who choose do not count alike: |a|^2 is 1 - 1/m, a half with two tokens (exercise 14.2).",
-        _forecast_by(each=lambda m: (1 - 1 / m) ** 0.5),
+        _split_by(forecast=lambda seen: _share(lambda m: (1 - 1 / m) ** 0.5, seen)),
         "Signs are random: the terms add up in squares, so |a|^2 counts, not |a|.",
-        _forecast_by(each=lambda m: (1 - 1 / m) ** 0.5, power=1.0),
-        "Signs are random: lengths |a| / d do not add up, their squares |a|^2 / d^2 do.",
-        _forecast_by(each=lambda m: (1 - 1 / m) ** 2),
+        _split_by(forecast=lambda seen: _share(lambda m: 1 - 1 / m, seen) ** 0.5),
+        "Proportional to the mean square, not to its root.",
+        _split_by(forecast=lambda seen: _share(lambda m: (1 - 1 / m) ** 2, seen)),
         "|a|^2 itself is 1 - 1/m (exercise 14.2): it is not squared again.",
-        _forecast_by(each=lambda m: 1 / m),
+        _split_by(forecast=lambda seen: _share(lambda m: 1 / m, seen)),
         "|a|^2 is 1 - 1/m (exercise 14.2): a is x_alpha less the mean of the m tokens.",
-        _forecast_by(add=lambda prices: np.mean(prices, axis=-1)),
-        "The terms of all positions add up: a sum, not a mean. A longer sequence adds more terms.",
-        _forecast_by(add=lambda prices: np.sum(prices, axis=-1) ** 2),
-        "Signs are random: terms add up in squares, sum |a|^2, not to the square of the sum.",
-        _forecast_by(add=lambda prices: np.sum(prices, axis=-1) ** 0.5),
-        "The terms of the batch together: n times sum |a|^2, with no root of the sum alone.",
-        _forecast_by(batch=np.ones_like),
-        "A batch of n sequences holds n times the terms of one: the n is missing.",
-        _forecast_by(batch=np.sqrt),
-        "Squares of the terms add up: n sequences count n times, not the root of n times.",
-        _forecast_by(batch=lambda n: n - 1),
-        "Count all sequences alike, one's own, too.",
-        _forecast_by(of=_itself, back=_itself),
-        "Put the parabola through the log-odds, log(p / (1 - p)), and turn its value back into a share.",
-        _forecast_by(of=np.log, back=np.exp),
-        "Log-odds are log(p / (1 - p)), not log p.",
-        _forecast_by(back=_itself),
-        "That is the log-odds. Turn them back into a share: 1 / (1 + exp(-log-odds)).",
-        _forecast_by(back=np.exp),
-        "That is p / (1 - p), the odds. The share is odds / (1 + odds).",
-        _forecast_by(back=lambda log_odds: _share(-log_odds)),
-        "That is the share that does not miss: the sign of the log-odds.",
-        _forecast_by(axis=_itself),
-        "The parabola runs against the logarithm of the count.",
-        _forecast_by(degree=1),
-        "That is a straight line. A parabola has the degree 2.",
-        _forecast_by(degree=3),
-        "A parabola has the degree 2.",
-        _forecast_by(new=lambda count, n, d, seen, n2, d2, seen2: count(n2, d2, seen[0])),
-        "In the new batch positions see `seen2` tokens.",
+        _split_by(forecast=lambda seen: float(np.mean(1 - 1 / seen))),
+        "Over what it is with full attention, where each position adds 1 - 1/T.",
+        _split_by(forecast=lambda seen: float(np.sum(1 - 1 / seen))),
+        "Over what it is with full attention, where T positions add 1 - 1/T each.",
+        _split_by(forecast=lambda seen: float(np.sum(1 - 1 / seen) / len(seen) ** 2)),
+        "The dimension and the room of W are the same under both masks: over what full attention adds.",
+        _split_by(forecast=lambda seen: 1 / _share(lambda m: 1 - 1 / m, seen)),
+        "The other way round: the mask's sum over that of full attention.",
+        _split_by(
+            forecast=lambda seen: _share(lambda m: 1 - 1 / m, np.append(seen[seen < len(seen)], len(seen)))
+        ),
+        "Count the terms of all positions.",
     ),
 )
 
@@ -403,4 +390,4 @@ FALLS = Exercise(
     ),
 )
 
-EXERCISES = [MOVES, PRICE, FORECAST, FALLS]
+EXERCISES = [MOVES, PRICE, SPLIT, FALLS]

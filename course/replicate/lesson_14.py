@@ -51,6 +51,12 @@ def feasible(n, T, mask, d, *, trials, seed):
     return found
 
 
+def feasible_by_size(size, *, trials, seed):
+    """Whether some W makes a random choice, with full attention, for a size "n T d"."""
+    n, T, d = map(int, size.split())
+    return {"random": feasible(n, T, "full", d, trials=trials, seed=seed)["random"]}
+
+
 def attention_after(tokens, *steps):
     """Attention after so many growing normalised steps from W = 0, and W: one pair for each of ``steps``."""
     model = models.CrossAttention(tokens.X.shape[-1], trials=tokens.trials[0])
@@ -62,59 +68,48 @@ def attention_after(tokens, *steps):
     return [(history["s"][every.index(step)], history["W"][every.index(step)]) for step in steps]
 
 
-def misses(n, mask, d, *, trials, seed):
-    """Which positions miss their best of T = 5 tokens after 500 steps, and how close its runner-up was."""
-    tokens = positions(n, 5, d, mask, trials=trials, seed=seed)
-    ((attention, _),) = attention_after(tokens, 500)
-    missed = geometry.selected_tokens(attention) != tokens.optimal
-    top = tokens.scores.topk(2, dim=-1).values
-    seen = tokens.scores.masked_fill(~tokens.scores.isfinite(), torch.inf).amin(-1)
-    apart = ((top[..., 0] - top[..., 1]) / (top[..., 0] - seen)).nan_to_num(1.0)  # of the best two, 0 to 1
-    last = torch.arange(5 * n) % 5 == 4
-    quarter = (apart > apart.quantile(torch.tensor([0.25, 0.5, 0.75], dtype=apart.dtype))[:, None, None]).sum(
-        0
-    )
-    numbers = {f"missed_{j + 1}": (missed & (quarter == j)).sum(-1) for j in range(4)}
-    numbers |= {"missed": missed.sum(-1), "missed_last": (missed & last).sum(-1)}
-    best = geometry.outcome(attention, tokens) == "global"
-    return {name: one.to(torch.int16) for name, one in numbers.items()} | {"global": best}
-
-
-def half(n, d, *, trials, seed):
-    """As ``misses``, where half of the positions see all T = 5 tokens and the others only themselves."""
-    tokens = positions(n, 5, d, "full", trials=trials, seed=seed)
-    turn = torch.rand(trials, 5 * n, generator=torch.Generator().manual_seed(seed + 3)).argsort(-1)
-    asks = (
-        turn < (5 * n + torch.arange(trials)[:, None] % 2) // 2
-    )  # if 5 n is odd, one more in each other trial
-    itself = torch.eye(5, dtype=torch.bool).repeat(n, 1)
-    tokens = dataclasses.replace(tokens, mask=asks[..., None] | itself)
-    ((attention, _),) = attention_after(tokens, 500)
-    missed = geometry.selected_tokens(attention) != tokens.optimal
-    best = geometry.outcome(attention, tokens) == "global"
-    return {"missed": missed.sum(-1).to(torch.int16), "global": best}
-
-
-def crowded(n, m, d, *, trials, seed, T=8):
-    """How often a position misses the best of 8 random tokens after 500 steps: the last one of each of n
-    sequences of T tokens, in a crowd of others that see m random ones."""
+def narrow(n, T, d, *, trials, seed):
+    """Full attention, but the last position of sequence i = 1, ..., n sees only i + 1 random tokens."""
     tokens = positions(n, T, d, "full", trials=trials, seed=seed)
+    number = torch.full((n, T, 1), T)
+    number[:, -1, 0] = torch.arange(2, n + 2)
     order = torch.rand(trials, n, T, T, generator=torch.Generator().manual_seed(seed + 4))
-    number = torch.tensor([m] * (T - 1) + [8])[:, None]
     sees = order.argsort(-1).argsort(-1) < number
-    tokens = dataclasses.replace(tokens, mask=sees.flatten(-3, -2))
+    return dataclasses.replace(tokens, mask=sees.flatten(-3, -2))
+
+
+def misses(n, mask, d, *, trials, seed, T=5):
+    """Which positions miss their best token after 500 steps, and whether some W has it at all positions.
+
+    Args:
+        mask: one of ``positions``, or "narrow".
+    """
+    draw = {"trials": trials, "seed": seed}
+    tokens = narrow(n, T, d, **draw) if mask == "narrow" else positions(n, T, d, mask, **draw)
     ((attention, _),) = attention_after(tokens, 500)
     missed = geometry.selected_tokens(attention) != tokens.optimal
-    return {"missed": missed[:, T - 1 :: T].sum(-1).to(torch.int16)}
+    status = svm.solve(svm.sequence_problem(tokens, tokens.optimal), throw=False).status
+    return {
+        "missed": missed.unflatten(-1, (n, T)),
+        "global": geometry.outcome(attention, tokens) == "global",
+        "feasible": status == "optimal",
+    }
 
 
-def new_crowd(crowd, *, trials, seed):
-    """As ``crowded``, for "n T m d"."""
-    n, T, m, d = map(int, crowd.split())
-    return crowded(n, m, d, trials=trials, seed=seed, T=T)
+def misses_by_size(size, mask, *, trials, seed):
+    """How many positions miss their best token, and how many last ones, for a size "n T d"."""
+    n, T, d = map(int, size.split())
+    found = misses(n, mask, d, trials=trials, seed=seed, T=T)
+    missed = found["missed"].to(torch.int16)
+    return {
+        "missed": missed.sum((-2, -1)),
+        "missed_last": missed[..., -1].sum(-1),
+        "feasible": found["feasible"],
+    }
 
 
-NEW = ["12 8 2 12", "40 8 8 16", "45 8 8 24", "10 12 4 12", "20 16 2 16", "8 16 8 12", "6 24 3 10"]
+LONG = ["2 8 4", "2 8 5", "2 8 6", "1 16 5", "1 16 6", "1 16 7"]
+SIZES = ["1 8 8", "2 8 12", "4 8 24", "5 5 16", "6 4 10", "8 3 8"]
 
 MEASURED = [
     Measured(
@@ -128,42 +123,43 @@ MEASURED = [
         minutes=2,
     ),
     Measured(
+        "14.longer",
+        "Which random choices one W can make for longer sequences.",
+        feasible_by_size,
+        {"size": LONG},
+        trials=100,
+        batch=20,
+        minutes=1,
+    ),
+    Measured(
         "14.controls",
-        "Positions that miss their best token when all see three random tokens, beside three other masks.",
+        "Which positions miss their best token, with full attention and three other masks, and whether some "
+        "W would have it everywhere.",
         misses,
-        {"n": [3], "mask": ["full", "causal", "shuffled", "three"], "d": [6, 8, 12, 20]},
+        {"n": [3], "mask": ["full", "causal", "shuffled", "narrow"], "d": [6, 8, 12, 20]},
         trials=480,
         batch=120,
         paired=("mask",),
         minutes=3,
     ),
     Measured(
-        "14.half",
-        "Positions that miss their best token when only half of them ask.",
-        half,
-        {"n": [3], "d": [6, 8, 12, 20]},
-        trials=480,
+        "14.sizes",
+        "How often positions miss their best token, full and causal, at other sizes.",
+        misses_by_size,
+        {"size": SIZES, "mask": ["full", "causal"]},
+        trials=720,
         batch=120,
-        minutes=1,
-    ),
-    Measured(
-        "14.crowding",
-        "Positions that miss their best of all tokens, against how many sequences a batch has and how many "
-        "tokens the other positions see.",
-        crowded,
-        {"n": [5, 8, 20], "m": [2, 3, 8], "d": [8, 16]},
-        trials=240,
-        batch=60,
-        paired=("m",),
-        minutes=3,
-    ),
-    Measured(
-        "14.new_crowds",
-        "As 14.crowding, in crowds of other sizes: sequences, tokens, tokens seen and dimension.",
-        new_crowd,
-        {"crowd": NEW},
-        trials=240,
-        batch=60,
+        paired=("mask",),
         minutes=4,
+    ),
+    Measured(
+        "14.short",
+        "As 14.sizes, for sequences of three tokens.",
+        misses_by_size,
+        {"size": ["4 3 6", "12 3 10"], "mask": ["full", "causal"]},
+        trials=1920,
+        batch=240,
+        paired=("mask",),
+        minutes=2,
     ),
 ]

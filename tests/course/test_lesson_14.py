@@ -11,7 +11,7 @@ from course import exercises
 from mini_attn import data, losses, models, svm
 from mini_attn.gradients import closed_form
 
-moves, squared_norm, forecast, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
+moves, squared_norm, split, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
 LENGTHS = torch.tensor([3, 5, 1])
 
 
@@ -88,26 +88,38 @@ def test_with_two_tokens_the_kinematic_formula_is_covers(lesson):
             assert lesson["predicted_share"]([2] * N, D) == pytest.approx(cover, abs=1e-12)
 
 
-@pytest.mark.parametrize(("d", "d2"), [(30, 60), (50, 35)])
-def test_crowds_with_one_forecast_add_as_much_to_a_logit(d, d2):
-    """Terms a x^T of other sequences, a as in exercise 14.2: the spread of what reaches one logit.
+@pytest.mark.parametrize("seen", [[1, 2, 3, 4, 5], [5, 2, 2, 2, 2], [1, 1, 5, 5, 5]])
+def test_the_forecast_is_how_much_less_terms_of_other_sequences_add_to_a_logit(seen):
+    """Terms a x^T with a as in exercise 14.2, of 40 sequences in 30 dimensions: mean squares at one logit.
 
-    Counting m - 1 for a position that sees m tokens would be off by more than a third.
+    Counting m - 1 for a position that sees m tokens would be off by more than a fourth for two of the masks.
     """
-    rng, spread, shares = np.random.default_rng(d), [], []
-    seen, seen2 = np.array([5, 5, 5]), np.array([1, 2, 3])
-    n2 = 40 * (3 * 4 / 5) / (1 / 2 + 2 / 3) * d2**2 / d**2
-    known = np.array([5, 9, 20]), np.array([d, d, d]), np.tile(seen, (3, 1)), np.array([0.2, 0.25, 0.4])
-    for dim, n, own in ((d, 40, seen), (d2, n2, seen2)):
-        shares.append(forecast(*known, n, dim, own))
-        reached = np.zeros(1600)
+    rng, spread = np.random.default_rng(sum(seen)), []
+    for own in (seen, 5 * [5]):
+        reached = np.zeros(4000)
         for m in own:
-            keys = rng.normal(size=(1600, round(n), m)) / dim**0.5  # their first entries
-            queries = rng.normal(size=(1600, round(n))) / dim**0.5
+            keys = rng.normal(size=(4000, 40, m)) / 30**0.5  # their first entries
+            queries = rng.normal(size=(4000, 40)) / 30**0.5
             reached += ((keys[..., 0] - keys.mean(axis=-1)) * queries).sum(axis=-1)
-        spread.append(reached.std())
-    assert shares[1] == pytest.approx(shares[0], rel=1e-9)
-    assert spread[1] == pytest.approx(spread[0], rel=0.1)
+        spread.append(reached.var())
+    forecast = split(np.array(seen), 0.02 * np.array(seen), 0.3)[2]
+    assert spread[0] / spread[1] == pytest.approx(forecast, rel=0.12)
+
+
+def test_crowd_and_view_are_what_a_mask_gains():
+    missed = np.array([0.0, 0.08, 0.05, 0.1])
+    crowd, view, _ = split(np.array([1, 4, 3, 4]), missed, 0.2)
+    assert crowd == pytest.approx(0.45)
+    assert crowd * view * 0.2 == pytest.approx(missed.mean())
+
+
+def test_what_terms_add_up_to_is_theirs_alone(lesson):
+    """Without other sequences they add nothing; three seeds' worth of each is not less than the parts."""
+    total, own, rest = lesson["added"](1, 4, 6, False, trials=20)
+    assert rest < 1e-25
+    assert total == pytest.approx(own)
+    total, own, rest = lesson["added"](3, 4, 6, True, trials=2000)
+    assert total == pytest.approx(own + rest, rel=0.1)
 
 
 def test_who_falls_for_the_padding_is_where_zeros_have_the_best_score():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-from scipy.special import expit, logit
 
 
 def moves_by_trying(sees, same_query=False, same_values=False, seed=0):
@@ -38,18 +37,20 @@ def price_by_least_squares(sees, scale=1.0, one_too_many=False):
     return total
 
 
-def forecast_by_noise(n, d, seen, missed, n2, d2, seen2, cosines=2, price=lambda m: (m - 1) / m, line=False):
-    """The root mean square of all terms, and the normal equations of the parabola."""
+def split_by_counting(seen, missed, full, price=lambda m: (m - 1) / m, last=False, no_choice=True):
+    """In loops, and the forecast from the squared norms of exercise 14.2."""
+    T = len(seen)
+    wide = [one for m, one in zip(seen, missed, strict=True) if m == T]
+    widest = missed[-1] if last else sum(wide) / len(wide)
+    counted = [one for m, one in zip(seen, missed, strict=True) if no_choice or m > 1]
+    crowd, both = widest / full, sum(counted) / len(counted) / full
+    return [crowd, both / crowd if crowd else 0.0, sum(map(price, map(int, seen))) / (T * price(T))]
 
-    def noise(n, d, seen):
-        return (n * sum(price(int(m)) for m in seen)) ** 0.5 * (1 / d**0.5) ** cosines
 
-    def powers(x):
-        return np.array([1.0, x, 0.0 if line else x**2])
-
-    A = np.array([powers(np.log(noise(*one))) for one in zip(n, d, seen, strict=True)])
-    w = np.linalg.pinv(A) @ logit(missed)
-    return expit(w @ powers(np.log(noise(n2, d2, seen2))))
+def split_by_norms(seen, missed, full):
+    sees = np.arange(len(seen)) < np.asarray(seen)[:, None]
+    crowd, view, _ = split_by_counting(seen, missed, full)
+    return np.array([crowd, view, price_by_least_squares(sees) / price_by_least_squares(np.ones_like(sees))])
 
 
 def falls_in_loops(values, y, lengths, below=0.0):
@@ -97,24 +98,22 @@ ANSWERS = {
         ],
     },
     "14.3": {
-        "also_right": forecast_by_noise,
+        "also_right": split_by_norms,
         "wrong": [
-            lambda *a: forecast_by_noise(*a, cosines=1),
-            lambda *a: forecast_by_noise(*a, cosines=4),
-            lambda *a: forecast_by_noise(*a, price=lambda m: m - 1),
-            lambda *a: forecast_by_noise(*a, price=lambda m: float(m > 1)),
-            lambda *a: forecast_by_noise(*a, price=lambda m: (m - 1) / (m + 1)),
-            lambda *a: forecast_by_noise(*a, price=lambda m: np.log(m)),
-            lambda *a: forecast_by_noise(*a, line=True),
-            lambda *a: round(forecast_by_noise(*a), 2),
-            lambda *a: logit(forecast_by_noise(*a)),
-            lambda *a: 1 - forecast_by_noise(*a),
-            lambda n, d, seen, missed, *new: missed.mean(),
-            lambda n, d, seen, missed, n2, *new: np.interp(n2, np.sort(n), missed[np.argsort(n)]),
-            lambda n, d, seen, missed, n2, d2, seen2: forecast_by_noise(
-                n, d, seen + 1, missed, n2, d2, seen2 + 1
-            ),
-            lambda n, d, seen, missed, n2, d2, seen2: forecast_by_noise(n, d, seen, missed, n2, d[0], seen2),
+            lambda *a: split_by_counting(*a, last=True),
+            lambda *a: split_by_counting(*a, no_choice=False),
+            lambda *a: split_by_counting(*a, price=lambda m: m - 1),
+            lambda *a: split_by_counting(*a, price=lambda m: float(m > 1)),
+            lambda *a: split_by_counting(*a, price=lambda m: (m - 1) / (m + 1)),
+            lambda *a: split_by_counting(*a, price=lambda m: np.log(m)),
+            lambda *a: split_by_counting(*a, price=lambda m: m**2 - m),
+            lambda *a: split_by_counting(*a)[::-1],
+            lambda *a: split_by_counting(*a)[:2],
+            lambda *a: [round(one, 1) for one in split_by_counting(*a)],
+            lambda *a: np.prod(split_by_counting(*a)[:2]),
+            lambda seen, missed, full: split_by_counting(seen, missed, missed.max()),
+            lambda seen, missed, full: split_by_counting(np.sort(seen), missed, full),
+            lambda seen, missed, full: split_by_counting(seen, missed, full)[:1] * 3,
         ],
     },
     "14.4": {
