@@ -236,15 +236,13 @@ SPLIT = Exercise(
         _split_by(view=lambda seen, missed, full: missed[seen > 1].mean() / missed[seen == len(seen)].mean()),
         "The mean of `missed` is over all positions, with those that have no choice.",
         _split_by(
-            view=lambda seen, missed, full: (
-                missed[seen < len(seen)].mean() / missed[seen == len(seen)].mean()
-            )
+            view=lambda seen, missed, full: missed[seen < len(seen)].mean() / missed[seen == len(seen)].mean()
         ),
         "Crowd times view has to take `full` to the mean of `missed` over *all* positions.",
         lambda *a: (lambda c, v, f: (1 / c, 1 / v, f))(*_split(*a)),
         "Factors by which misses change from full attention to the mask: below 1 where they get fewer.",
         lambda *a: (lambda c, v, f: (1 - c, 1 - v, f))(*_split(*a)),
-        "Factors, please, not what they take away: crowd times view has to be the mean of `missed` over `full`.",
+        "Factors, not what they take away: crowd times view has to be the mean of `missed` over `full`.",
         _split_by(
             crowd=lambda seen, missed, full: full - missed[seen == len(seen)].mean(),
             view=lambda seen, missed, full: missed[seen == len(seen)].mean() - missed.mean(),

@@ -113,13 +113,18 @@ def test_crowd_and_view_are_what_a_mask_gains():
     assert crowd * view * 0.2 == pytest.approx(missed.mean())
 
 
-def test_what_terms_add_up_to_is_theirs_alone(lesson):
-    """Without other sequences they add nothing; three seeds' worth of each is not less than the parts."""
-    total, own, rest = lesson["added"](1, 4, 6, False, trials=20)
-    assert rest < 1e-25
-    assert total == pytest.approx(own)
-    total, own, rest = lesson["added"](3, 4, 6, True, trials=2000)
-    assert total == pytest.approx(own + rest, rel=0.1)
+def test_what_terms_add_to_a_logit(lesson):
+    """One sequence alone: T = 2, the other position's term is (x_1 - x_2) x_1^T / 2 or its negative."""
+    tokens = data.random_tokens(1, 2, 6, trials=1000, seed=0)
+    x, y = tokens.X[:, 0].unbind(1)
+    by_hand = ((x - y) * (x - y)).sum(-1) / 2 * (x * y).sum(-1)  # the difference of the two logits
+    assert lesson["added"](1, 2, 6, False) == pytest.approx(float((by_hand**2).mean()) / 2)
+    assert lesson["added"](1, 2, 6, True) == 0  # the first position has no choice
+
+
+def test_terms_of_many_sequences_add_up_to_what_is_forecast(lesson):
+    ratio = lesson["added"](20, 4, 8, True) / lesson["added"](20, 4, 8, False)
+    assert ratio == pytest.approx((1 / 2 + 2 / 3 + 3 / 4) / 3, abs=0.08)
 
 
 def test_who_falls_for_the_padding_is_where_zeros_have_the_best_score():
