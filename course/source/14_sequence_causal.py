@@ -497,7 +497,7 @@ assert min(top.min(), cosine) > 0.98
 #
 # How is one position in another's way? Suppose $W$ is the sum of the terms $a\, x_{ik}^\top$ of section
 # 14.4. The term $a\, x_{jk'}^\top$ of a position $k'$ in another sequence $j$ moves the logit $h_{ikt}$ as
-# well, by $(x_{it}\cdot a)(x_{ik}\cdot x_{jk'})$: two products of independent random directions.
+# well, by $(x_{it}\cdot a)(x_{ik}\cdot x_{jk'})$, two products of random directions.
 
 # %% [markdown]
 # ### Exercise 14.3: Crowd or view?
@@ -561,7 +561,7 @@ assert 5 < full[0] / full[-1] < 6
 
 # %% [markdown]
 # **Order does not help**: shuffled is not behind causal. **The smaller crowd helps**: positions that see all
-# five tokens miss 0.6 to 0.7 times as often, and 0.68 was forecast. **The narrower view helps more**: by a
+# five tokens miss about two thirds as often, and 0.68 was forecast. **The narrower view helps more**: by a
 # factor below a half, and by about as much in a full crowd. At $d = 8$ the crowd takes misses from 13% to 8%,
 # the view these to 4%.
 #
@@ -613,11 +613,8 @@ right.errorbar(place, ratio, 1.96 * spread, fmt="o", color=BLUE, label="crowd, m
 right.plot(place, ahead, "_", color=BLACK, markersize=18, markeredgewidth=2, label="forecast")
 right.axhline(0.5, color="0.6", linestyle=":", zorder=0, label="rows")
 right.plot(place, in_earnest, "x", color=GREEN, markersize=8, markeredgewidth=2, label="all terms")
-right.set(
-    xticks=place,
-    xticklabels=[*measured("14.sizes").grid["size"], *measured("14.short").grid["size"]],
-    ylim=(0, 1.05),
-)
+names = [*measured("14.sizes").grid["size"], *measured("14.short").grid["size"]]
+right.set(xticks=place, xticklabels=names, ylim=(0, 1.05))
 right.set(xlabel="$n$  $T$  $d$", title="crowd, causal over full")
 right.tick_params(axis="x", labelsize=9, rotation=30)
 right.legend(loc="lower left", fontsize=10)
@@ -634,7 +631,7 @@ show(
 # positions for independent.
 
 # %% [markdown]
-# **For $T \ge 4$ the forecast is off by up to 0.13; for $T = 3$ it is too high.** Terms of one's own sequence
+# **For $T \ge 4$ the forecast is right to 0.13; for $T = 3$ it is too high.** Terms of one's own sequence
 # (all, if $n = 1$) move it by about 0.1 at most. It compares masks at one size, no more: from $d = 20$ to 6
 # misses do not grow like $1/d^2$, by $(20/6)^2 = 11$, but by 5.
 
@@ -693,7 +690,7 @@ for d in (20, 8):
     on_padding = ((trained(wrong, 600).attention(wrong) * ~right.mask).sum(-1) > 0.5)[asks]
     falls = torch.as_tensor(falls).reshape(60, 15)[asks]
     same = (on_padding == falls).double().mean()
-    print(f"d = {d}: {on_padding.sum()} of {len(falls)} positions attend to padding; as predicted: {same:.1%}")
+    print(f"d = {d}: {on_padding.sum()} of {len(falls)} positions attend to padding; foreseen: {same:.1%}")
     assert same > 0.95, again.format("14.4")
 
 # %% [markdown]
