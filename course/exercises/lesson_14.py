@@ -222,7 +222,7 @@ SPLIT = Exercise(
             crowd=lambda seen, missed, full: missed[-1] / full,
             view=lambda seen, missed, full: missed.mean() / missed[-1] if missed[-1] else np.nan,
         ),
-        "It need not be the last position that sees all T tokens.",
+        "The last position need not see all T tokens: look in `seen` for those that do.",
         _split_by(
             crowd=lambda seen, missed, full: missed[seen.argmax()] / full,
             view=lambda seen, missed, full: missed.mean() / missed[seen.argmax()],
@@ -268,6 +268,10 @@ SPLIT = Exercise(
         "Over what it is with full attention, where T positions add 1 - 1/T each.",
         _split_by(forecast=lambda seen: float(np.sum(1 - 1 / seen) / len(seen) ** 2)),
         "The dimension and the room of W are the same under both masks: over what full attention adds.",
+        _split_by(
+            forecast=lambda seen: (_share(lambda m: 1 - 1 / m, seen) * len(seen) - 1) / (len(seen) - 1)
+        ),
+        "Count all terms alike, the position's own, too.",
         _split_by(forecast=lambda seen: 1 / _share(lambda m: 1 - 1 / m, seen)),
         "The other way round: the mask's sum over that of full attention.",
         _split_by(

