@@ -632,9 +632,9 @@ show(
 
 # %% [markdown]
 # **For $T \ge 4$ the forecast is right to 0.13; for $T = 3$ it is too high.** (Counting rows would give a
-# half: worse at $T = 5$ and 8, better at three of the four sizes with $T = 3$ or 4.) Terms of one's own sequence
-# (all, if $n = 1$) move it by about 0.1 at most. It compares masks at one size, no more: from $d = 20$ to 6
-# misses do not grow like $1/d^2$, by $(20/6)^2 = 11$, but by 5.
+# half: worse at $T = 5$ and 8, better at three of the four sizes with $T = 3$ or 4.) Terms of one's own
+# sequence (all, if $n = 1$) move it by about 0.1 at most. It compares masks at one size, no more: from $d =
+# 20$ to 6 misses do not grow like $1/d^2$, by $(20/6)^2 = 11$, but by 5.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.7 A forgotten mask
