@@ -300,60 +300,124 @@ AXIS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 10.4 the worst query
-def _cosine(q, r):
-    """The cosine of x to W x, where x has the square q along v."""
-    return (1 - q + r * q) / np.sqrt(1 - q + r**2 * q)
+# --------------------------------------------------------------------------- 10.4 what near rivals leave
+TINY = 1e-9
 
 
-def worst_cosine(r):
-    """Kantorovich's inequality, attained where the square along v is 1 / (1 + r)."""
-    return 2 * np.sqrt(r) / (1 + r)
+def _form(b, b_v, v):
+    P = np.outer(v, v) / (v @ v)
+    return b * (np.eye(len(v)) - P) + b_v * P
 
 
-WORST = Exercise(
+def _two_numbers(W, v):
+    """b and b_v of the form of W."""
+    along = v @ W @ v / (v @ v)
+    return (np.trace(W) - along) / (len(v) - 1), along
+
+
+def _is_form(W, v):
+    return np.allclose(W, _form(*_two_numbers(W, v), v))
+
+
+def _stays(W, v):
+    """Whether v is an eigenvector."""
+    return np.allclose(W @ v, (v @ W @ v) / (v @ v) * v)
+
+
+def _survives_by(
+    shape=_is_form,
+    far=lambda b, b_v: b >= -TINY,
+    near=lambda b, b_v, positive: b_v - b >= -TINY if positive else abs(b_v - b) < TINY,
+):
+    """Which matrices near rivals leave, then what far rivals and the sign of gamma_1 ask of b and b_v."""
+
+    def answer(W, v, positive):
+        b, b_v = _two_numbers(W, v)
+        return bool(shape(W, v) and far(b, b_v) and near(b, b_v, positive))
+
+    return answer
+
+
+_survives = _survives_by()
+
+
+def _survive_cases(rng):
+    """Forms with either flag, and matrices that miss one condition each; no inequality is nearly an equality."""
+
+    def draw(d):
+        return rng.normal(size=d)
+
+    def across(v):
+        """An orthonormal basis of what is orthogonal to v."""
+        return np.linalg.qr(np.column_stack([v, rng.normal(size=(len(v), len(v) - 1))]))[0][:, 1:]
+
+    b, axis = rng.uniform(0.5, 1.5), np.array([0.0, 0.0, rng.uniform(1.5, 3)])
+    cases = [(2 * np.eye(3), axis, positive) for positive in (False, True)]
+    cases.append((_form(1.0, 3.0, axis), axis, True))
+    for d, low, high in ((3, 1, 3), (3, 3, 1), (4, -0.5, 2), (4, 2, -0.5), (2, 1, 2)):
+        v = draw(d)
+        cases += [(_form(b * low, b * high, v), v, positive) for positive in (True, False)]
+    cases.append((-b * np.eye(4), draw(4), False))
+    v = draw(5)
+    cases.append((b * np.eye(5), v, False))
+    for d, add, positive in (
+        (3, lambda v, u: np.outer(u[:, 0], u[:, 1]) - np.outer(u[:, 1], u[:, 0]), True),
+        (4, lambda v, u: np.outer(u[:, 0], u[:, 0]) - np.outer(u[:, 1], u[:, 1]), True),
+        (3, lambda v, u: 4 * np.outer(u[:, 0], u[:, 0]) - 4 * np.outer(u[:, 1], u[:, 1]), True),
+        (3, lambda v, u: np.outer(v, u[:, 0]) / np.linalg.norm(v), True),
+        (4, lambda v, u: np.outer(u[:, 0], v) / np.linalg.norm(v), True),
+        (3, lambda v, u: (np.outer(u[:, 0], v) - np.outer(v, u[:, 0])) / np.linalg.norm(v), False),
+        (2, lambda v, u: (np.outer(u[:, 0], v) - np.outer(v, u[:, 0])) / np.linalg.norm(v), True),
+    ):
+        v = draw(d)
+        W = _form(b, 3 * b if positive else b, v) + 0.6 * b * add(v, across(v))
+        cases.append((W, v, positive))
+    return cases
+
+
+SURVIVES = Exercise(
     id="10.4",
-    title="The query that fares worst",
-    points=2,
-    minutes=10,
-    difficulty=2,
-    reference=worst_cosine,
-    cases=lambda rng: [(rng.uniform(low, high),) for low, high in ((2, 3), (0.2, 0.4), (9, 12), (1.4, 1.6))],
+    title="Which W survive endless data?",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    reference=_survives,
+    cases=_survive_cases,
     misconceptions=known(
-        lambda r: 1.0,
-        "That is a query along v or across it, which W does not turn. Those between are turned.",
-        lambda r: 0.0,
-        "A right angle is never reached: x_1 . p = b (1 - q) + b_v q is positive.",
-        lambda r: worst_cosine(r) ** 2,
-        "That is the squared cosine.",
-        lambda r: np.arccos(worst_cosine(r)),
-        "That is the angle. Its cosine is asked.",
-        lambda r: abs(r - 1) / (r + 1),
-        "That is the sine of the angle.",
-        lambda r: 1 / worst_cosine(r),
-        "The other way round: a cosine is at most 1.",
-        lambda r: _cosine(1 / 2, r),
-        "That is the cosine at q = 1 / 2, and at 1 / (1 + r^2). The smallest is elsewhere: differentiate.",
-        lambda r: _cosine(min(1, 1 / r), r),
-        "That is the query with q = 1 / r, nearly the worst one for large r: differentiate.",
-        lambda r: _cosine(r / (1 + r), r),
-        "The query is turned most at q = 1 / (1 + r), not at r / (1 + r): across and along v are exchanged.",
-        lambda r: 2 * r / (1 + r),
-        "That is x_1 . p / b for the worst query. Divide by the length of p too, which is sqrt(r) b there.",
-        lambda r: worst_cosine(r) / 2,
-        "A factor 2 is missing: at q = 1 / (1 + r) both terms of x_1 . p, across and along v, are equal.",
-        lambda r: 2 * r / (1 + r**2),
-        "The squares b^2 and b_v^2 stand in |p|^2 only, and b and b_v in x_1 . p: not W twice.",
-        lambda r: min(1.0, np.sqrt(r)),
-        "|p|^2 = b^2 (1 - q) + b_v^2 q: with r squared, not r.",
-        lambda r: min(r, 1 / r),
-        "That is the ratio of the two numbers. How far does W turn a query that has a part of each?",
-        lambda r: 2 / np.sqrt(r),
-        "That is what is left for large r: keep the 1 in 1 + r.",
-        lambda r: 1 / np.sqrt(r),
-        "That is half of what is left for large r. Set the derivative by q to zero.",
-        lambda r: 1 / (1 + r),
-        "That is the q of the worst query. Its cosine is asked.",
+        lambda W, v, positive: True,
+        "Not every W does. Take the rival x_1 - delta w: the lead is delta w.(W x_1), to first order.",
+        lambda W, v, positive: False,
+        "bI does: b (1 - x_t.x_1) is never negative.",
+        _survives_by(near=lambda b, b_v, positive: abs(b_v - b) < TINY),
+        "If only gamma_1 > 0 counts, more than bI survives: w occurs on one side only, where y v.w > 0.",
+        _survives_by(near=lambda b, b_v, positive: b_v - b >= -TINY),
+        "Where gamma_1 < 0 occurs, the second term of the lead changes its sign: then b_v = b.",
+        _survives_by(near=lambda b, b_v, positive: True),
+        "Near rivals ask for more than b >= 0: to first order the lead is (b_v - b) gamma_1 times y e.w > 0.",
+        _survives_by(near=lambda b, b_v, positive: b_v >= -TINY),
+        "b and b_v of at least 0 are not enough: the second term has the factor (b_v - b) gamma_1.",
+        _survives_by(near=lambda b, b_v, positive: b_v >= -TINY if positive else abs(b_v - b) < TINY),
+        "For gamma_1 > 0, b_v has to be at least b, not only at least 0: (b_v - b) gamma_1 is not to be negative.",
+        _survives_by(near=lambda b, b_v, positive: b_v - b >= -TINY if not positive else abs(b_v - b) < TINY),
+        "The two cases are exchanged: fewer sequences ask for less.",
+        _survives_by(near=lambda b, b_v, positive: b - b_v >= -TINY if positive else abs(b_v - b) < TINY),
+        "The other way round: with gamma_1 > 0, a rival that scores lower is behind if b_v is larger than b.",
+        _survives_by(far=lambda b, b_v: True),
+        "b has to be at least 0: for gamma_1 near 0 only the term b (1 - x_t.x_1) is left.",
+        _survives_by(shape=lambda W, v: np.allclose((W + W.T) / 2, _form(*_two_numbers(W, v), v))),
+        "The skew part of W counts: x^T W x does not feel it, but w.(W x_1) does.",
+        _survives_by(shape=lambda W, v: np.linalg.eigvalsh(W + W.T).min() > 0),
+        "x_1^T W x_1 > 0 compares x_1 with no rival. What has W x_1 across x_1?",
+        _survives_by(shape=lambda W, v: _stays(W, v) and _stays(W.T, v)),
+        "Across v too W may not turn x_1: there it is a multiple of the identity.",
+        _survives_by(shape=_stays),
+        "That v stays where it is says nothing of the x_1 that are not along v.",
+        _survives_by(shape=lambda W, v: True),
+        "Two numbers do not make W: near rivals leave only b (I - ee^T) + b_v ee^T. Compare W with that.",
+        _survives_by(shape=lambda W, v: np.allclose(W, W.T)),
+        "A symmetric W may still turn x_1 away: across v it is a multiple of the identity.",
+        lambda W, v, positive: _survives(W, np.eye(len(v))[np.abs(v).argmax()], positive),
+        "v need not be a coordinate axis.",
     ),
 )
 
@@ -371,4 +435,4 @@ WORDS = Exercise(
 )
 
 
-EXERCISES = [FIRST, PRICE, AXIS, WORST, WORDS]
+EXERCISES = [FIRST, PRICE, AXIS, SURVIVES, WORDS]

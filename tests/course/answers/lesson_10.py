@@ -189,21 +189,42 @@ def symmetry_by_projection(W, v):
     return (rows @ np.linalg.lstsq(rows, W.ravel(), rcond=None)[0]).reshape(W.shape)
 
 
-def cosine_of(x, r):
-    """Between x and what diag(1, r) makes of it."""
-    p = np.array([1.0, r]) * x
-    return x @ p / np.linalg.norm(x) / np.linalg.norm(p)
+def pairs(d, v, positive, near, rng):
+    """20,000 best tokens and rivals of length one, at any angle or at small ones; with both labels, or one."""
+
+    def unit(x):
+        return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+    x = unit(rng.normal(size=(20_000, d)))
+    rival = unit(rng.normal(size=(20_000, d)))
+    if near:
+        rival = unit(x + 10 ** rng.uniform(-3, 0, size=(20_000, 1)) * rival)
+    better = (x - rival) @ v > 0
+    x, rival = np.where(better[:, None], x, rival), np.where(better[:, None], rival, x)  # y = 1
+    if not positive:
+        return np.r_[x, rival], np.r_[rival, x]  # and y = -1
+    return (array[x @ v > 0] for array in (x, rival))
 
 
-def worst_by_search(r):
-    """Golden section over the angle of a query to the first of two axes."""
-    low, high = 0.0, np.pi / 2
-    golden = (np.sqrt(5) - 1) / 2
-    for _ in range(100):
-        one, two = high - golden * (high - low), low + golden * (high - low)
-        values = [cosine_of(np.array([np.cos(turn), np.sin(turn)]), r) for turn in (one, two)]
-        low, high = (low, two) if values[0] < values[1] else (one, high)
-    return cosine_of(np.array([np.cos(low), np.sin(low)]), r)
+def survives_by_trying(W, v, positive, near=True):
+    """No pair of 20,000 is the wrong way round."""
+    x, rival = pairs(len(v), v, positive, near, np.random.default_rng(0))
+    return bool((((x - rival) @ W) * x).sum(axis=1).min() > -1e-9)
+
+
+def survives_by_eigenvalues(W, v, positive):
+    """W is symmetric, v an eigenvector, and the others share one value."""
+    if not np.allclose(W, W.T):
+        return False
+    e = v / np.linalg.norm(v)
+    basis = np.linalg.qr(np.column_stack([e, np.eye(len(v))]))[0]
+    inside = basis.T @ W @ basis
+    values = np.diag(inside)
+    if not np.allclose(inside, np.diag(values)) or not np.allclose(values[1:], values[1]):
+        return False
+    if positive:
+        return bool(values[1] >= 0 and values[0] >= values[1] - 1e-9)
+    return bool(values[1] >= 0 and np.isclose(values[0], values[1]))
 
 
 ANSWERS = {
@@ -262,21 +283,24 @@ ANSWERS = {
         ],
     },
     "10.4": {
-        "also_right": worst_by_search,
+        "also_right": survives_by_trying,
         "wrong": [
-            lambda r: -worst_by_search(r),
-            lambda r: worst_by_search(r**2),
-            lambda r: worst_by_search(np.sqrt(r)),
-            lambda r: worst_by_search(1 + r),
-            lambda r: cosine_of(np.array([1.0, 1.0]), r),
-            lambda r: cosine_of(np.array([1.0, r]), r),
-            lambda r: cosine_of(np.array([1.0, 1 / r]), r),
-            lambda r: np.sqrt(worst_by_search(r)),
-            lambda r: 1 - worst_by_search(r),
-            lambda r: np.sqrt(1 - worst_by_search(r) ** 2),
-            lambda r: np.degrees(np.arccos(worst_by_search(r))),
-            lambda r: r / (1 + r),
-            lambda r: np.sqrt(r),
+            lambda W, v, positive: not survives_by_eigenvalues(W, v, positive),
+            lambda W, v, positive: survives_by_eigenvalues(W, v, not positive),
+            lambda W, v, positive: survives_by_eigenvalues(W, v, True),
+            lambda W, v, positive: survives_by_eigenvalues(W, v, False),
+            lambda W, v, positive: survives_by_eigenvalues(-W, v, positive),
+            lambda W, v, positive: survives_by_eigenvalues((W + W.T) / 2, v, positive),
+            lambda W, v, positive: survives_by_eigenvalues(W @ W.T, v, positive),
+            lambda W, v, positive: survives_by_eigenvalues(W, np.eye(len(v))[0], positive),
+            lambda W, v, positive: positive,
+            lambda W, v, positive: not positive,
+            lambda W, v, positive: bool(np.allclose(W, W.T)),
+            lambda W, v, positive: bool(np.linalg.eigvalsh(W + W.T).min() > 0),
+            lambda W, v, positive: bool(np.trace(W) > 0),
+            lambda W, v, positive: bool(v @ W @ v > 0),
+            lambda W, v, positive: bool(np.allclose(W, W[0, 0] * np.eye(len(v)))),
+            lambda W, v, positive: bool(np.allclose(W @ v, (v @ W @ v) / (v @ v) * v)),
         ],
     },
     "10.5": {
