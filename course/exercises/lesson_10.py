@@ -342,7 +342,7 @@ _survives = _survives_by()
 
 
 def _survive_cases(rng):
-    """Forms with either flag, and matrices that miss one condition each; no inequality is nearly an equality."""
+    """Forms with either flag, and matrices that miss one condition each; no inequality is nearly met."""
 
     def draw(d):
         return rng.normal(size=d)
@@ -397,7 +397,7 @@ SURVIVES = Exercise(
         _survives_by(near=lambda b, b_v, positive: b_v >= -TINY),
         "b and b_v of at least 0 are not enough: the second term has the factor (b_v - b) gamma_1.",
         _survives_by(near=lambda b, b_v, positive: b_v >= -TINY if positive else abs(b_v - b) < TINY),
-        "For gamma_1 > 0, b_v has to be at least b, not only at least 0: (b_v - b) gamma_1 is not to be negative.",
+        "For gamma_1 > 0, b_v has to be at least b, not only 0: (b_v - b) gamma_1 is not to be negative.",
         _survives_by(near=lambda b, b_v, positive: b_v - b >= -TINY if not positive else abs(b_v - b) < TINY),
         "The two cases are exchanged: fewer sequences ask for less.",
         _survives_by(near=lambda b, b_v, positive: b - b_v >= -TINY if positive else abs(b_v - b) < TINY),

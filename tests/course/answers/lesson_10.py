@@ -190,7 +190,7 @@ def symmetry_by_projection(W, v):
 
 
 def pairs(d, v, positive, near, rng):
-    """20,000 best tokens and rivals of length one, at any angle or at small ones; with both labels, or one."""
+    """20,000 best tokens and rivals of length one, at any angle or at small ones; both labels, or one."""
 
     def unit(x):
         return x / np.linalg.norm(x, axis=1, keepdims=True)
