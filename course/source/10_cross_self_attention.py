@@ -589,7 +589,7 @@ def selects_itself(W, X):
 
 
 print("first step, n = 5000             random queries served   best:")
-print("  T   d   r / T foreseen  found  rest  foreseen   found   found")
+print("  T   d   r/T: foreseen  found  rest  foreseen   found   found")
 for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
     many = best_first(data.random_tokens(n=5000, T=T, d=d, seed=3))
     new = data.random_tokens(n=2000, T=T, d=d, seed=4)
@@ -665,9 +665,9 @@ axes[2].legend(loc="lower right", fontsize=9, handlelength=4)
 show(
     fig,
     alt="Three panels against the step, for 8 and 30 tokens and 50 and 400 sequences. The ratio falls from "
-    "about 9 and 45 to between 1.7 and 3.4. The rest stays low until step 30, then grows to about a half for 50 "
-    "sequences and a third for 400. The share of random queries rises to nearly 1, but for 30 tokens and 50 "
-    "sequences it falls again, to 0.94, with bars from 0.87 to 0.99. The last markers show W_mm.",
+    "about 9 and 45 to about 2. The rest stays low until step 30, then grows to about a half for 50 "
+    "sequences and above a third for 400. The share of random queries rises to nearly 1, but for 30 tokens "
+    "and 50 sequences it falls again, to 0.94. The last markers show W_mm.",
 )
 
 # %% [markdown]
