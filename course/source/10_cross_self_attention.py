@@ -54,7 +54,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # s_i = \mathrm{softmax}(h_i), \qquad h_{it} = x_{it}^\top W z_i .$$
 #
 # Sequence $i$ sees $W$ only through $p_i = W z_i$: that is *its* $p$, compared with its tokens as in
-# lesson 06. Figure 1 shows two sequences.
+# lesson 06.
 
 
 # %%
@@ -783,10 +783,10 @@ for n, T, d, positive in rows:
             assert survives(symmetric_part(W, e), e, True), again.format("10.4")
 
 # %% [markdown]
-# **So is it $bI$ that is learned?** In the limit of $n$, yes, but slowly. *The ratio waits for $T$*: only
-# $\gamma_1 < 0$ forbids $r > 1$, and all tokens score below 0 in one of $2^T$ sequences. *The rest waits for
-# $d$*: within a distance $\delta$ of $x_1$ lies a share of about $\delta^{d - 1}$ of the sphere. One step
-# learns the form; $W_{\mathrm{mm}}$ at $d = 10$, $n = 400$ is neither.
+# **So is it $bI$ that is learned?** If descent runs to its end and then $n$ grows, yes, but slowly. *The
+# ratio waits for $T$*: only $\gamma_1 < 0$ forbids $r > 1$, and all tokens score below 0 in one of $2^T$
+# sequences. *The rest waits for $d$*: within a distance $\delta$ of $x_1$ lies a share of about $\delta^{d -
+# 1}$ of the sphere. One step learns the form; $W_{\mathrm{mm}}$ at $d = 10$, $n = 400$ is neither.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.8 Where the SVM breaks: one query, two answers
