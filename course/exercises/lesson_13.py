@@ -1,10 +1,10 @@
 """Exercises of lesson 13: nonlinear heads."""
 
 import numpy as np
-from scipy.integrate import solve_ivp
+from scipy.optimize import nnls
 from scipy.special import ndtr
 
-from course.check.specification import Compare, Exercise, known
+from course.check.specification import Exercise, known
 
 
 def _head(x, V):
@@ -70,9 +70,9 @@ def _ceiling_cases(rng):
 CEILING = Exercise(
     id="13.1",
     title="A ceiling for all mixtures",
-    points=4,
+    points=3,
     minutes=10,
-    difficulty=3,
+    difficulty=2,
     reference=_ceiling,
     cases=_ceiling_cases,
     misconceptions=known(
@@ -303,133 +303,144 @@ THIRD = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.4 when does one come back
-def _return_by(
-    rate=lambda p, K, u: 1 - K @ p,
-    answer=lambda time, now: time,
-    never=lambda until: np.inf,
-    late=0.0,
-):
-    """Integrate d log|pi| / d log time = rate until a pi is below -1000 or the time is over."""
-
-    def rule(pi, K, now, until):
-        p = np.array(pi, dtype=float)
-        sign = np.sign(p)
-
-        def slope(u, q):
-            with np.errstate(over="ignore", invalid="ignore"):
-                return np.clip(rate(sign * np.exp(np.minimum(q, 40.0)), K, u), -1e6, 1e6)
-
-        def back(u, q):
-            return (sign * np.exp(np.minimum(q, 40.0))).min() + 1000
-
-        def large(u, q):
-            return q.max() - 20
-
-        back.terminal = large.terminal = True
-        span = (np.log(now), np.log(until) + late)
-        found = solve_ivp(slope, span, np.log(np.abs(p)), "LSODA", events=(back, large), rtol=1e-6, atol=1e-6)
-        return answer(np.exp(found.t[-1]), now) if len(found.t_events[0]) else never(until)
-
-    return rule
+# --------------------------------------------------------------------------- 13.4 how do the pulls change
+def _growth(pi, K):
+    return 1 - K @ pi
 
 
-_first_return = _return_by()
-
-
-def _without_others(pi, K, now, until):
-    """Each token by itself: d p / d log time = p + k p^2 for p = -pi, back when 1 / p has reached 0."""
-    p, k = -pi[pi < 0], np.diag(K)[pi < 0]
-    when = now * np.append((1 + 1 / (k * p)), np.inf).min()
-    return when if when < until else np.inf
-
-
-def _held(pi, K, now, until):
-    """The others stay as strong as they are."""
-    t = int(np.argmin(pi))
-    a, b = 1 - K[t] @ pi + K[t, t] * pi[t], -K[t, t] * pi[t]
-    if pi[t] >= 0 or a + b <= 0:
-        return np.inf
-    when = now * (np.exp(1 / b) if abs(a) < 1e-12 else (1 + a / b) ** (1 / a))
-    return when if when < until else np.inf
-
-
-def _pulls(rng):
-    """Rows, their K, and pulls: three at the fixed point K pi = 1, and a small negative one."""
-    while True:
-        rows = rng.normal(size=(4, 6)) + 0.5
-        K = rows @ rows.T / 3
-        pi = np.linalg.solve(K[:3, :3], np.ones(3))
-        if pi.min() > 0.05:
-            return K, np.append(pi, 0.0)
-
-
-def _return_cases(rng):
-    """Held out at first and back, by its own rate and back, with all others growing, never, too late."""
-    cases, wanted = [], ["back", "strong", "grow", "never", "late"]
-    cases.append((np.array([-rng.uniform(0.02, 0.05)]), np.array([[rng.uniform(1, 2)]]), 1e4, 1e9))
-    while wanted:
-        K, pi = _pulls(rng)
-        lead, kind = K[3, :3] @ pi[:3], wanted[0]
-        now, until = 1e6, 1e12
-        if kind == "back" and 0.4 < lead < 0.7:
-            pi[3] = -rng.uniform(0.01, 0.03)
-        elif kind == "strong" and 1.1 < lead < 1.3:
-            pi[3] = -rng.uniform(0.6, 0.9)
-        elif kind == "grow" and 0.5 < lead < 0.9:
-            pi = np.r_[pi[:3] * rng.uniform(0.05, 0.2, size=3), -rng.uniform(0.02, 0.05)]
-        elif kind == "never" and 1.5 < lead < 2.5:
-            pi[3] = -rng.uniform(0.001, 0.003)
-        elif kind == "late" and 0.5 < lead < 0.7:
-            pi[3], until = -rng.uniform(0.002, 0.004), 3e7
-        else:
-            continue
-        when = _first_return(pi, K, now, until)
-        if (kind in ("never", "late")) != np.isinf(when) or (kind == "strong" and when < 1.5 * now):
-            continue
-        if kind == "late" and _first_return(pi, K, now, 1e12) > 1e11:
-            continue
-        order = rng.permutation(4)
-        cases.append((pi[order], K[np.ix_(order, order)], now, until))
-        wanted.pop(0)
+def _growth_cases(rng):
+    """One token that would help, alone; then some among others, of unlike sizes."""
+    cases = [(np.array([-rng.uniform(0.2, 0.5)]), np.array([[rng.uniform(1.5, 2)]]))]
+    for m, helping in ((3, 1), (5, 2)):
+        rows = rng.normal(size=(m, m + 2)) + 0.7
+        pi = rng.uniform(0.2, 2, size=m)
+        pi[rng.permutation(m)[:helping]] *= -1
+        cases.append((pi, rows @ rows.T / m))
     return cases
 
 
-BACK = Exercise(
+GROWTH = Exercise(
     id="13.4",
-    title="When does one come back?",
-    points=4,
-    minutes=18,
+    title="How do the pulls change?",
+    points=3,
+    minutes=12,
     difficulty=3,
-    reference=_first_return,
-    cases=_return_cases,
-    compare=Compare(rtol=0.01),
+    reference=_growth,
+    cases=_growth_cases,
     misconceptions=known(
-        _return_by(rate=lambda p, K, u: 1 + K @ p),
-        "A sign: it is 1 - K pi. What a token and the others pull, W has already given way to.",
-        _return_by(rate=lambda p, K, u: -K @ p),
+        lambda pi, K: 1 + K @ pi,
+        "A sign: it is 1 - K pi. What a token and the others pull makes its own lag grow.",
+        lambda pi, K: -K @ pi,
         "The 1 is missing: pi contains the time itself, so log|pi| grows by 1 for each unit of log time.",
-        _without_others,
-        "That lets each token pull by itself alone. The others' pulls move it, too: all of K pi.",
-        _held,
-        "The others' pulls change meanwhile: integrate all of pi together.",
-        _return_by(rate=lambda p, K, u: 1 - K.sum(axis=1) * p),
+        lambda pi, K: 1 - np.diag(K) * pi,
+        "Right for a token that pulls alone. The others move W, and so its lag, too: all of K pi counts.",
+        lambda pi, K: 1 - (K - np.diag(np.diag(K))) @ pi,
+        "The others are there, its own pull is not: the sum in the lag's rate includes u = t.",
+        lambda pi, K: 1 + 1 / (np.diag(K) * np.abs(pi)),
+        "That is the time of return of a token that pulls alone, in units of now. Asked is the growth of "
+        "log|pi|, with the pulls of the others.",
+        lambda pi, K: pi * (1 - K @ pi),
+        "That is the derivative of pi. Of log|pi| it is that divided by pi.",
+        lambda pi, K: K @ pi,
+        "That is the rate of the lag. And log|pi| = log tau - lag and a constant.",
+        lambda pi, K: 1 - K @ np.abs(pi),
+        "No absolute values in the sum: a pull below 0 counts with its sign.",
+        lambda pi, K: np.sign(pi) * (1 - K @ pi),
+        "The sign of pi has no part in the derivative of log|pi|.",
+        lambda pi, K: 1 - K.sum(axis=1) * pi,
         "(K pi)_t is the sum of K_tu pi_u over u: each pull counts with its own factor.",
-        _return_by(rate=lambda p, K, u: (1 - K @ p) * np.exp(np.minimum(u, 50))),
-        "The derivative is with respect to log tau, not to tau.",
-        _return_by(answer=lambda time, now: time / now),
-        "That is the factor since `now`: start at log(now), or multiply by it.",
-        _return_by(answer=lambda time, now: np.log(time)),
-        "That is the logarithm of the time.",
-        _return_by(answer=lambda time, now: time - now),
-        "That is how long it takes from `now` on. Return the time itself.",
-        _return_by(never=lambda until: until),
-        "Where none is back at `until`, return np.inf.",
-        _return_by(late=20.0),
-        "It comes back, but after `until`: then return np.inf.",
-        lambda pi, K, now, until: np.inf,
-        "Some do come back. A pull below 0 counts with its sign in K pi: it speeds up its own return.",
+        lambda pi, K: 1 - pi,
+        "How far a pull moves a lag is K: the products of the rows are missing.",
+        lambda pi, K: 1 - pi @ K @ pi,
+        "One number for all. Each token has its own lag: return K pi's entries, not pi K pi.",
     ),
 )
 
-EXERCISES = [CEILING, PARTS, THIRD, BACK]
+
+# --------------------------------------------------------------------------- 13.5 does one come back at all
+def _at_rest(K):
+    """pi >= 0 with K pi >= 1, and = 1 where pi > 0."""
+    size, axes = np.linalg.eigh(K)
+    rows = np.vstack([np.sqrt(size.clip(0))[:, None] * axes.T, np.ones(len(K))])
+    pi, _ = nnls(rows, np.append(np.zeros(len(K)), 1.0))
+    return pi / (1 - pi.sum())
+
+
+def _whether_by(pulls=lambda K, helps: _at_rest(K[np.ix_(~helps, ~helps)]), finish=lambda lags: 1 - lags):
+    def answer(K, helps):
+        return finish(K[np.ix_(helps, ~helps)] @ pulls(K, helps))
+
+    return answer
+
+
+_whether = _whether_by()
+
+
+def _as_one_of_all(K, helps):
+    return 1 - K[helps] @ _at_rest(K)
+
+
+def _whether_cases(rng):
+    """One returns; one does not, and of the others not all keep a pull; two at once, of both kinds."""
+    cases, wanted = [], ["back", "out", "both"]
+    while wanted:
+        kind = wanted[0]
+        m = {"back": 3, "out": 5, "both": 6}[kind]
+        rows = rng.normal(size=(m, m + 2)) + 0.6
+        K = rows @ rows.T / m
+        helps = np.zeros(m, dtype=bool)
+        helps[rng.permutation(m)[: 1 + (kind == "both")]] = True
+        rest = _at_rest(K[np.ix_(~helps, ~helps)])
+        growth = _whether(K, helps)
+        if np.abs(growth).min() < 0.1 or np.abs(growth).max() > 3 or rest.max() < 0.1:
+            continue
+        fits = {
+            "back": growth[0] > 0 and rest.min() > 0.01,
+            "out": growth[0] < 0 and rest.min() == 0 and (_plain(K, helps) < -0.05).any(),
+            "both": growth.min() < 0 < growth.max(),
+        }
+        if fits[kind]:
+            cases.append((K, helps))
+            wanted.pop(0)
+    return cases
+
+
+def _plain(K, helps):
+    return np.linalg.solve(K[np.ix_(~helps, ~helps)], np.ones((~helps).sum()))
+
+
+WHETHER = Exercise(
+    id="13.5",
+    title="Does one come back at all?",
+    points=2,
+    minutes=6,
+    difficulty=2,
+    reference=_whether,
+    cases=_whether_cases,
+    misconceptions=known(
+        _whether_by(finish=lambda lags: lags),
+        "That is how fast their lags grow, K pi. The pull grows at the rate 1 - K pi.",
+        _whether_by(finish=lambda lags: 1 + lags),
+        "A sign: the growth is 1 - K pi.",
+        _whether_by(finish=lambda lags: -lags),
+        "The 1 is missing: the growth is 1 - K pi.",
+        _whether_by(finish=lambda lags: 1 - lags > 0),
+        "Return the rates themselves, not whether they are above 0.",
+        _as_one_of_all,
+        "Those that would help are tiny yet, and no part of what rests: leave their rows and columns out.",
+        _whether_by(pulls=_plain),
+        "Not all keep a pull: K pi = 1 for every token asks some of them for a pull below 0. Use at_rest.",
+        lambda K, helps: 1 - K[:, ~helps] @ _at_rest(K[np.ix_(~helps, ~helps)]),
+        "Return the growth of the tokens that would help alone, K[helps].",
+        lambda K, helps: 1 - K[np.ix_(~helps, ~helps)] @ _at_rest(K[np.ix_(~helps, ~helps)]),
+        "That is the growth of the tokens that rightly fall, 0 or less at rest. Take the rows K[helps].",
+        lambda K, helps: 1 - K[np.ix_(helps, helps)] @ _at_rest(K[np.ix_(helps, helps)]),
+        "The other way round: those that rightly fall, ~helps, are the ones at rest.",
+        _whether_by(pulls=lambda K, helps: np.ones((~helps).sum())),
+        "The pulls at rest are not 1 each: at_rest gives them.",
+        _whether_by(pulls=lambda K, helps: _at_rest(K)[~helps]),
+        "Find the rest of ~helps by themselves: with the others in K it is another rest.",
+    ),
+)
+
+EXERCISES = [CEILING, PARTS, THIRD, GROWTH, WHETHER]

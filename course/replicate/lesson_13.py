@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.integrate import solve_ivp
+from scipy.optimize import nnls
 from scipy.special import expit, log_softmax, ndtr, softmax
 
 from course.replicate.stored import Measured
@@ -216,31 +218,100 @@ class Flow:
         free = free - free @ np.linalg.pinv(equal) @ equal
         return -t * self.push(h)[~kept], free @ free.T
 
+    def after(self, h, t: float, factor: float):
+        """The logits (n, T) at the time t * factor, from h at the time t."""
+        shape = h.shape
+        found = solve_ivp(
+            lambda u, g: np.exp(u) * (self.K @ self.push(g.reshape(shape)).ravel()),
+            np.log([t, t * factor]),
+            h.ravel(),
+            method="BDF",
+            jac=lambda u, g: np.exp(u) * self.jacobian(g.reshape(shape)),
+            rtol=1e-5,
+            atol=1e-5,
+        )
+        return found.y[:, -1].reshape(shape)
+
+
+def at_rest(K) -> np.ndarray:
+    """The pulls at rest of tokens that rightly fall, (m,), for K (m, m): none below 0, none that grows."""
+    size, axes = np.linalg.eigh(K)
+    rows = np.vstack([np.sqrt(size.clip(0))[:, None] * axes.T, np.ones(len(K))])
+    pi, _ = nnls(rows, np.append(np.zeros(len(K)), 1.0))  # K pi = 1 - sum(pi) where pi > 0, no less elsewhere
+    return pi / (1 - pi.sum())
+
+
+def first_return(growth, pi, K, now: float, until: float) -> float:
+    """The first time from now to until at which a pull is below -1000, or inf: d log|pi| / d log t = growth.
+
+    growth is a function of pi and K; a pull beyond 1e8 ends the search, so that it ends whatever that is.
+    """
+    sign = np.sign(pi)
+
+    def pulls(q):
+        return sign * np.exp(np.minimum(q, 40.0))
+
+    def back(u, q):
+        return pulls(q).min() + 1000
+
+    def large(u, q):
+        return np.log(1e8) - q.max()
+
+    back.terminal = large.terminal = True
+    found = solve_ivp(
+        lambda u, q: np.clip(growth(pulls(q), K), -1e6, 1e6),
+        np.log([now, until]),
+        np.log(np.abs(pi)),
+        "LSODA",
+        events=(back, large),
+        rtol=1e-6,
+    )
+    return float(np.exp(found.t[-1])) if len(found.t_events[0]) else np.inf
+
 
 def return_runs(d: int, *, trials: int, seed: int) -> dict:
     """60,000 normalised steps of .1: which runs mix, pi and K after 3,000, and when a lost token is back.
 
     Lost is what has attention below 1/2 % after 3,000 steps; a token is back when it is above that again.
-    `pi` and `K` are filled up with zeros.
+    `pi`, `K` and `costs` are filled up with zeros. `unrest` is how far the kept tokens are from their best
+    shares after 3,000 steps. `later`: where a lost token would help, whether one has attention at the end of
+    gradient flow from there, for 10^12 times as long.
     """
     tokens, head, _ = problem("gelu", d, trials, seed)
     X, z, y, V = (A.numpy() for A in (tokens.X, tokens.z, tokens.y, head.V))
     marks = np.unique(np.geomspace(3000, 60_000, 200).round().astype(int))
     h = np.einsum("bntd,jbde,bne->bjnt", X, descend(tokens, head, 0.1, marks), z)
-    kept = softmax(h, axis=-1) > BAR
+    s = softmax(h, axis=-1)
+    kept = s > BAR
+    on_kept = torch.tensor(s[:, 0] * kept[:, 0])
+    unrest = np.abs(s[:, 0] - mixtures.on_face(head, tokens, on_kept).numpy()).max(axis=(1, 2))
     most = N * (T - 1) - 1  # lost tokens of a run with a mixture
-    pi, K = np.zeros((trials, most), np.float32), np.zeros((trials, most, most), np.float32)
-    mixes, back = np.zeros(trials, dtype=bool), np.full(trials, np.inf, np.float32)
+    pi, costs = (np.zeros((trials, most), np.float32) for _ in range(2))
+    K = np.zeros((trials, most, most), np.float32)
+    mixes, later = (np.zeros(trials, dtype=bool) for _ in range(2))
+    back = np.full(trials, np.inf, np.float32)
     for run in range(trials):
         first = kept[run, 0]
         mixes[run] = (first.sum(-1) > 1).any() and not first.all()
         if mixes[run]:
             flow, m = Flow(X[run], z[run], y[run], V[run]), (~first).sum()
-            pi[run, :m], K[run, :m, :m] = flow.pulls(first, h[run, 0], 2 * 3000 / flow.steepest(h[run, 0]))
+            time = 2 * 3000 / flow.steepest(h[run, 0])
+            pi[run, :m], K[run, :m, :m] = flow.pulls(first, h[run, 0], time)
+            costs[run, :m] = N * pi[run, :m] / time / s[run, 0][~first]
             above = kept[run][:, ~first].any(-1)
             if above.any():
                 back[run] = marks[above.argmax()]
-    return {"mixes": mixes, "pi": pi, "K": K, "back": back}
+            if (pi[run] < 0).any():  # a token that falls has lost a factor 10^12
+                later[run] = (softmax(flow.after(h[run, 0], time, 1e12), -1)[~first] > 1e-6).any()
+    return {
+        "mixes": mixes,
+        "pi": pi,
+        "K": K,
+        "costs": costs,
+        "unrest": unrest.astype(np.float32),
+        "back": back,
+        "later": later,
+    }
 
 
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
@@ -269,7 +340,7 @@ def head_output(V: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 MEASURED = [
     Measured(
         "13.returns",
-        "Runs of descent with a mixture: the pulls of lost tokens, and when one is back.",
+        "Runs of descent with a mixture: the pulls of lost tokens, and when and whether one is back.",
         return_runs,
         {"d": [4, 6, 10]},
         trials=300,

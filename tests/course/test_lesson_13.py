@@ -1,5 +1,7 @@
 """What lesson 13 builds from scratch agrees with `mini_attn`."""
 
+from time import perf_counter
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,11 @@ from course import exercises
 from course.replicate import lesson_13
 from mini_attn import data, heads, losses, mixtures, models, newton, svm
 
-ceiling, both_parts, third, first_return = (spec.reference for spec in exercises.exercises("13"))
+ceiling, both_parts, third, growth, whether = (spec.reference for spec in exercises.exercises("13"))
+
+
+def first_return(*pulls):
+    return lesson_13.first_return(growth, *pulls)
 
 
 def one(seed, T=3, d=4, y=-1.0, scale=0.3):
@@ -77,6 +83,40 @@ def test_one_token_alone_comes_back_when_its_equation_says_so(pull, k):
     assert when == pytest.approx(100 * (1 + 1 / (k * pull)), rel=0.005)
     assert np.isinf(first_return(np.array([-pull]), np.array([[k]]), 100.0, 0.9 * when))
     assert np.isinf(first_return(np.array([pull]), np.array([[k]]), 100.0, 1e12))
+
+
+@pytest.mark.parametrize("wrong", [lambda pi, K: 1 + K @ pi, lambda pi, K: 1 + 50 * np.abs(pi)])
+def test_a_wrong_growth_ends_soon(wrong):
+    pi, K = np.array([2.0, 1.0, -0.1]), np.eye(3) + 0.3
+    started = perf_counter()
+    lesson_13.first_return(wrong, pi, K, 3000, 1e20)
+    assert perf_counter() - started < 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pulls_of_tokens_that_rightly_fall_rest_where_the_svm_has_its_multipliers(seed):
+    drawn, _, flow = run_of(seed)
+    kept = np.zeros((3, 4), dtype=bool)
+    kept[:, 0] = kept[1, 1] = True
+    _, K = flow.pulls(kept, np.zeros((3, 4)), 1.0)
+    pi = lesson_13.at_rest(K)
+    solution = svm.solve(svm.mixture_problem(drawn.X, drawn.z, torch.tensor(kept)[None]))
+    h = (flow.rows @ solution.value[0].numpy().ravel()).reshape(3, 4)
+    assert pi.min() >= 0
+    np.testing.assert_allclose(K @ pi, (h[:, :1] - h)[~kept], atol=1e-5)
+    np.testing.assert_allclose((pi * (1 - K @ pi)), 0, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_lost_token_grows_if_and_only_if_it_would_be_a_support_token(seed):
+    """Some token grows beside the rest of the others if and only if the SVM of all of them supports one."""
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        rows = rng.normal(size=(6, 8)) + 0.6
+        K, helps = rows @ rows.T / 6, np.arange(6) < 1 + seed % 3
+        rate = whether(K, helps)
+        if np.abs(rate).min() > 1e-6:
+            assert (rate > 0).any() == (lesson_13.at_rest(K)[helps] > 1e-9).any()
 
 
 def run_of(seed, d=5):

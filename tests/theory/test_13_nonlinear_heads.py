@@ -189,12 +189,12 @@ def test_a_token_that_would_help_falls_by_its_lead_and_stays_out():
 @pytest.mark.parametrize(("d", "seed"), [(7, 507), (8, 506)])
 def test_the_pulls_foresee_which_runs_bring_a_token_back(d, seed):
     found = lesson_13.return_runs(d, trials=100, seed=seed)
-    first_return = next(spec.reference for spec in exercises.exercises("13") if spec.id == "13.4")
+    growth = next(spec.reference for spec in exercises.exercises("13") if spec.id == "13.4")
     foreseen = np.full(100, np.inf)
     for run in np.flatnonzero((found["pi"] < 0).any(axis=-1)):
         on = found["pi"][run] != 0
         pi, K = found["pi"][run][on].astype(float), found["K"][run][np.ix_(on, on)].astype(float)
-        foreseen[run] = first_return(pi, K, 3000, 60_000)
+        foreseen[run] = lesson_13.first_return(growth, pi, K, 3000, 60_000)
     said, back = np.isfinite(foreseen), np.isfinite(found["back"])
     assert (said & back).sum() >= 2
     assert (said != back).sum() <= 6

@@ -3,6 +3,9 @@
 import numpy as np
 import torch
 
+from course.replicate.lesson_13 import at_rest
+from mini_attn import svm
+
 
 def _gelu_head(x, V):
     return torch.nn.functional.gelu(4 * x @ V.mT).sum(-1)
@@ -48,25 +51,24 @@ def third_by_projection(F, q, tilt=lambda q, m: np.log(q / m), along=1.0):
     return w - along * (w @ w_dir) / (w_dir @ w_dir) * w_dir
 
 
-def return_by_steps(pi, K, now, until, growth=1.0, floor=-1000.0):
-    """Runge and Kutta's steps for pi itself, in the logarithm of the time, short where a pull is large."""
-    p, u = np.array(pi, dtype=float), np.log(now)
+def growth_by_sums(pi, K):
+    return [1 - sum(float(k) * float(p) for k, p in zip(row, pi, strict=True)) for row in K]
 
-    def slope(p):
-        return p * (growth - K @ p)
 
-    while u < np.log(until):
-        if p.min() < floor:
-            return float(np.exp(u))
-        if not np.abs(p).max() < 1e8:
-            return np.inf
-        step = min(0.05 / (1 + np.abs(K @ p).max()), np.log(until) - u)
-        a = slope(p)
-        b = slope(p + step / 2 * a)
-        c = slope(p + step / 2 * b)
-        p = p + step / 6 * (a + 2 * b + 2 * c + slope(p + step * c))
-        u += max(step, 1e-12)
-    return np.inf
+def whether_by_svm(K, helps):
+    """From rows with the products K and the library's SVM of those that rightly fall."""
+    size, axes = np.linalg.eigh(K)
+    rows = torch.tensor(axes * np.sqrt(size.clip(0)))
+    falls = torch.tensor(~helps)
+    w = svm.solve(svm.HardMarginProblem(rows[falls], None, torch.ones(int(falls.sum())).double())).value
+    return (1 - rows[~falls] @ w).numpy()
+
+
+def whether_with(growth=lambda lags: 1 - lags, pulls=lambda K: at_rest(K), rows=True):
+    def answer(K, helps):
+        return growth(K[np.ix_(helps if rows else ~helps, ~helps)] @ pulls(K[np.ix_(~helps, ~helps)]))
+
+    return answer
 
 
 ANSWERS = {
@@ -122,22 +124,40 @@ ANSWERS = {
         ],
     },
     "13.4": {
-        "also_right": return_by_steps,
+        "also_right": growth_by_sums,
         "wrong": [
-            lambda pi, K, now, until: until,
-            lambda pi, K, now, until: now,
-            lambda pi, K, now, until: now / abs(pi.min()),
-            lambda pi, K, now, until: 2 * return_by_steps(pi, K, now, until),
-            lambda pi, K, now, until: return_by_steps(pi, K, 1.0, until),
-            lambda pi, K, now, until: np.log(return_by_steps(pi, K, now, until)),
-            lambda pi, K, now, until: return_by_steps(pi, K, now, 1e40),
-            lambda pi, K, now, until: return_by_steps(-pi, K, now, until),
-            lambda pi, K, now, until: return_by_steps(np.abs(pi), K, now, until),
-            lambda pi, K, now, until: return_by_steps(pi, np.diag(np.diag(K)), now, until),
-            lambda pi, K, now, until: return_by_steps(pi, -K, now, until),
-            lambda pi, K, now, until: return_by_steps(pi, K, now, until, growth=0.0),
-            lambda pi, K, now, until: return_by_steps(pi, K, now, until, growth=2.0),
-            lambda pi, K, now, until: return_by_steps(pi, K, now, until, floor=-0.5),
+            lambda pi, K: np.zeros(len(pi)),
+            lambda pi, K: np.ones(len(pi)),
+            lambda pi, K: 1 - K @ pi / 3,
+            lambda pi, K: 2 - K @ pi,
+            lambda pi, K: 1 - K @ K @ pi,
+            lambda pi, K: 1 - K @ pi**2,
+            lambda pi, K: 1 - np.linalg.solve(K, pi),
+            lambda pi, K: (1 - K @ pi) / pi,
+            lambda pi, K: np.abs(1 - K @ pi),
+            lambda pi, K: np.exp(1 - K @ pi),
+            lambda pi, K: 1 - (K @ pi).sum(),
+            lambda pi, K: (1 - K @ pi)[pi < 0],
+            lambda pi, K: 1 - K @ np.maximum(pi, 0),
+        ],
+    },
+    "13.5": {
+        "also_right": whether_by_svm,
+        "wrong": [
+            lambda K, helps: np.zeros(helps.sum()),
+            lambda K, helps: np.ones(helps.sum()),
+            lambda K, helps: 1 - np.diag(K)[helps],
+            lambda K, helps: 1 - K[helps].sum(axis=1),
+            lambda K, helps: whether_with()(K, helps)[:1] * np.ones(len(K)),
+            whether_with(lambda lags: lags - 1),
+            whether_with(lambda lags: 1 - 2 * lags),
+            whether_with(lambda lags: lags < 1),
+            whether_with(lambda lags: (1 - lags).max() + 0.1),
+            whether_with(pulls=lambda K: at_rest(K) / at_rest(K).sum()),
+            whether_with(pulls=lambda K: np.full(len(K), 1 / len(K))),
+            whether_with(pulls=lambda K: 1 / np.diag(K)),
+            whether_with(pulls=lambda K: np.linalg.solve(K, np.ones(len(K))).clip(0)),
+            whether_with(rows=False),
         ],
     },
 }
