@@ -360,6 +360,8 @@ GROWTH = Exercise(
 # --------------------------------------------------------------------------- 13.5 does one come back at all
 def _at_rest(K):
     """pi >= 0 with K pi >= 1, and = 1 where pi > 0."""
+    if not len(K):
+        return np.zeros(0)
     size, axes = np.linalg.eigh(K)
     rows = np.vstack([np.sqrt(size.clip(0))[:, None] * axes.T, np.ones(len(K))])
     pi, _ = nnls(rows, np.append(np.zeros(len(K)), 1.0))
@@ -411,7 +413,7 @@ def _plain(K, helps):
 
 WHETHER = Exercise(
     id="13.5",
-    title="Does one come back at all?",
+    title="Does it come back at all?",
     points=2,
     minutes=6,
     difficulty=2,

@@ -235,6 +235,8 @@ class Flow:
 
 def at_rest(K) -> np.ndarray:
     """The pulls at rest of tokens that rightly fall, (m,), for K (m, m): none below 0, none that grows."""
+    if not len(K):
+        return np.zeros(0)
     size, axes = np.linalg.eigh(K)
     rows = np.vstack([np.sqrt(size.clip(0))[:, None] * axes.T, np.ones(len(K))])
     pi, _ = nnls(rows, np.append(np.zeros(len(K)), 1.0))  # K pi = 1 - sum(pi) where pi > 0, no less elsewhere
@@ -269,8 +271,8 @@ def first_return(growth, pi, K, now: float, until: float) -> float:
     return float(np.exp(found.t[-1])) if len(found.t_events[0]) else np.inf
 
 
-def return_runs(d: int, *, trials: int, seed: int) -> dict:
-    """60,000 normalised steps of .1: which runs mix, pi and K after 3,000, and when a lost token is back.
+def return_runs(d: int, steps: int, *, trials: int, seed: int) -> dict:
+    """Normalised steps of .1: which runs mix, pi and K after 3,000, and when a lost token is back.
 
     Lost is what has attention below 1/2 % after 3,000 steps; a token is back when it is above that again.
     `pi`, `K` and `costs` are filled up with zeros. `unrest` is how far the kept tokens are from their best
@@ -279,7 +281,7 @@ def return_runs(d: int, *, trials: int, seed: int) -> dict:
     """
     tokens, head, _ = problem("gelu", d, trials, seed)
     X, z, y, V = (A.numpy() for A in (tokens.X, tokens.z, tokens.y, head.V))
-    marks = np.unique(np.geomspace(3000, 60_000, 200).round().astype(int))
+    marks = np.unique(np.geomspace(3000, steps, 200).round().astype(int))
     h = np.einsum("bntd,jbde,bne->bjnt", X, descend(tokens, head, 0.1, marks), z)
     s = softmax(h, axis=-1)
     kept = s > BAR
@@ -314,6 +316,34 @@ def return_runs(d: int, *, trials: int, seed: int) -> dict:
     }
 
 
+class Lost(NamedTuple):
+    """Runs of descent that lost a token which would help, at all sizes."""
+
+    pulls: list  # (pi, K) of each, after 3,000 steps
+    d: np.ndarray
+    hold: np.ndarray  # whether shares are within .01 of their rest, and no negative cost is above -.01
+    back: np.ndarray  # the steps after which one is back, or inf, where d is 4, 6 or 10
+    ever: np.ndarray  # whether one has attention after gradient flow of 10^12 times the time
+
+
+def lost_runs() -> Lost:
+    """From the stored sweeps 13.returns and 13.for_ever."""
+    found = [one.load().squeeze("steps") for one in MEASURED if one.trial is return_runs]
+    pi, K, costs, unrest, back, later = (
+        np.concatenate([run for sweep in found for run in sweep[name].values])
+        for name in ("pi", "K", "costs", "unrest", "back", "later")
+    )
+    d = np.concatenate([np.repeat(sweep.d.values, sweep.sizes["trial"]) for sweep in found])
+    lost = np.flatnonzero((pi < 0).any(axis=1))
+    on = [pi[run] != 0 for run in lost]  # filled up with zeros
+    pulls = [
+        (pi[run][at].astype(float), K[run][np.ix_(at, at)].astype(float))
+        for run, at in zip(lost, on, strict=True)
+    ]
+    hold = (unrest < 0.01) & (np.where(costs < 0, costs, -1).max(axis=1) < -0.01)
+    return Lost(pulls, d[lost], hold[lost], back[lost], later[lost])
+
+
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
     """The published experiment: 2,001 normalised steps with a ReLU, kept is s > 1e-3, and the run's verdict."""  # noqa: E501
     tokens, head, _ = problem("relu", d, trials, seed)
@@ -342,10 +372,19 @@ MEASURED = [
         "13.returns",
         "Runs of descent with a mixture: the pulls of lost tokens, and when and whether one is back.",
         return_runs,
-        {"d": [4, 6, 10]},
+        {"d": [4, 6, 10], "steps": [60_000]},
         trials=300,
         batch=50,
         minutes=5,
+    ),
+    Measured(
+        "13.for_ever",
+        "The same at other sizes, without the long descent: only whether a lost token is back.",
+        return_runs,
+        {"d": [5, 7, 8, 12], "steps": [3000]},
+        trials=300,
+        batch=50,
+        minutes=1,
     ),
     Measured(
         "13.runs",

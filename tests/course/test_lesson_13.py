@@ -107,6 +107,11 @@ def test_pulls_of_tokens_that_rightly_fall_rest_where_the_svm_has_its_multiplier
     np.testing.assert_allclose((pi * (1 - K @ pi)), 0, atol=1e-8)
 
 
+def test_nothing_rests_where_all_would_help():
+    for rule in (whether, lambda K, helps: 1 - K[:, ~helps] @ lesson_13.at_rest(K[~helps][:, ~helps])):
+        np.testing.assert_array_equal(rule(np.eye(2), np.ones(2, dtype=bool)), 1.0)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_lost_token_grows_if_and_only_if_it_would_be_a_support_token(seed):
     """Some token grows beside the rest of the others if and only if the SVM of all of them supports one."""

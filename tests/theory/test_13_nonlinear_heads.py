@@ -188,7 +188,7 @@ def test_a_token_that_would_help_falls_by_its_lead_and_stays_out():
 @pytest.mark.slow
 @pytest.mark.parametrize(("d", "seed"), [(7, 507), (8, 506)])
 def test_the_pulls_foresee_which_runs_bring_a_token_back(d, seed):
-    found = lesson_13.return_runs(d, trials=100, seed=seed)
+    found = lesson_13.return_runs(d, 60_000, trials=100, seed=seed)
     growth = next(spec.reference for spec in exercises.exercises("13") if spec.id == "13.4")
     foreseen = np.full(100, np.inf)
     for run in np.flatnonzero((found["pi"] < 0).any(axis=-1)):
