@@ -157,8 +157,6 @@ widgets.sliders(
 # > differentiable, a mixture is strictly better than every token **if and only if** $y f$ rises along an edge
 # > that leaves a best token.
 #
-# *Only if*: where no slope from a corner is above 0, a concave function lies below its tangent plane.
-#
 # Our head is convex where all $|4 V_k \cdot x| \le \sqrt 2$: the second derivative of $\mathrm{gelu}(u)$ is
 # $2 - u^2$ times the normal density. Figure 1's is not, so that we now shrink $V$. With a ReLU it is convex
 # everywhere.
@@ -461,8 +459,9 @@ W_fin, part = (lesson_13.with_ratios(tokens, kept, A) for A in (shares.clamp(min
 print(f"length of W_fin {W_fin.norm():.3f}; W on the equality rows is off it by {(part - W_fin).norm():.3f}")
 
 # %% [markdown]
-# For 40 of the 200 problems, run 138 among them, we add the parts one by one, with that multiple of
-# $W_{\mathrm{dir}}$ which $W$ has. The last is a limit: where a multiplier is small, $R = 32$ is early.
+# For 40 of the problems, run 138 among them, we add the parts one by one, with that multiple of
+# $W_{\mathrm{dir}}$ which $W$ has. (Where a multiplier is small, $R = 32$ is early for $w_3$.)
+
 
 # %%
 part_of = data.TokenData(*(A[120:160] for A in (drawn.X, drawn.z, drawn.y, drawn.v)))
@@ -478,8 +477,7 @@ print("1 - cosine of W and          W_dir   + W_fin     + w_3")
 for name, row in (("run 138", off[18]), ("median", np.median(off, axis=0)), ("mean", off.mean(axis=0))):
     print(f"{name:25s}", *(f"{value:8.5f} " for value in row[:3]))
 assert 10 * off[18, 2] < off[18, 1], again.format("13.3")
-closer = (off[:, 2] < off[:, 1]).sum()
-print(f"w_3 brings {closer} of {len(off)} closer; it is longer than W_fin in {off[:, 3].sum():.0f}")
+print(f"w_3 brings {(off[:, 2] < off[:, 1]).sum()} of 40 closer; longer than W_fin in {off[:, 3].sum():.0f}")
 # %% [markdown]
 # Now 200 problems for each of $d = 4, 6, 8, 10$ and three heads: $\phi = \mathrm{gelu}(4\,\cdot)$ and
 # $\tanh(4\,\cdot)$ with the mean logistic loss, and $\mathrm{gelu}(256\,\cdot)$, nearly the paper's ReLU,
@@ -530,11 +528,11 @@ print("second sequence after 3,000 steps", s[at, 1], "and 30,000", s[-1, 1])
 # A step at the edge of stability is a plain step of size $2/H$, with $H$ the largest curvature: $j$ short
 # steps are about **gradient flow**, $dW/d\tau = -\nabla L$, for the time $\tau = 2j/H$.
 #
-# Far out the kept tokens rest on their shares, and $L$ is above its limit by $\frac13 \sum_t c_t s_t$ over
-# the dropped tokens, $s_t$ a constant times $e^{-\text{lag}}$. So token $t$ pulls $W$ along its row $(x_{ia}
-# - x_{it}) z_i^\top$, less its part along the equality rows, with the strength $\frac13 c_t s_t$; times
-# $\tau$, that is its **pull** $\pi_t$. With the inner products $K_{tu}$ of these rows the lag of $t$ grows at
-# the rate $\sum_u K_{tu} \pi_u / \tau$.
+# Far out the kept tokens rest on their shares, and $L$ is above its limit by $\frac13\sum_t c_t s_t$ over the
+# dropped tokens, $s_t$ a constant times $e^{-\text{lag}}$. So token $t$ pulls $W$ along its row $(x_{ia} -
+# x_{it})z_i^\top$, less its part along the equality rows, with the strength $\frac13 c_t s_t$; times $\tau$,
+# that is its **pull** $\pi_t$. With the inner products $K_{tu}$ of these rows the lag of $t$ grows at the
+# rate $(K\pi)_t/\tau = \sum_u K_{tu}\pi_u/\tau$.
 
 
 # %% [markdown]
@@ -569,9 +567,9 @@ check("13.4", growth)
 # > **Return** (derived above for gradient flow, not proved). While the kept tokens rest on their shares, the
 # > costs on their values, none near 0, and other attention is small, the pulls of all dropped tokens obey
 # >
-# > $$\frac{d \pi_t}{d \log \tau} = \pi_t \Big(1 - \sum_u K_{tu} \pi_u\Big) .$$
+# > $$\frac{d\pi_t}{d\log\tau} = \pi_t\big(1 - (K\pi)_t\big) .$$
 #
-# Alone, a token is back at $\mathtt{now}\, (1 + 1/(K |\pi|))$.
+# Alone, a token is back at $\mathtt{now}\,(1 + 1/(K|\pi|))$.
 
 
 # %%
@@ -633,15 +631,15 @@ def growth_at_rest(K, helps):
 check("13.5", growth_at_rest)
 
 # %% [markdown]
-# > **Whether** (same conditions). At rest $\sum_u K_{tu} \pi_u$ is 1 where $\pi_t > 0$, elsewhere at least 1:
-# > the pulls are the **multipliers of the SVM over the tokens that rightly fall**. A tiny pull of one that
-# > would help grows like $\tau^{1 - \text{lag}_t}$, with its lag in that SVM: the token returns **if this lag
-# > is below 1**, and stays out if above. Some lag is below 1 if and only if one that would help is a support
-# > token in the SVM over all lost ones: what $c_{it} > 0$ rules out in 13.3.
+# > **Whether** (same conditions). At rest $(K\pi)_t$ is 1 where $\pi_t > 0$, elsewhere at least 1: the pulls
+# > are the **multipliers of the SVM over the tokens that rightly fall**. A tiny pull of one that would help
+# > grows like $\tau^{1 - \text{lag}_t}$, with its lag in that SVM: the token returns **if this lag is below
+# > 1**, and stays out if above. Some lag is below 1 if and only if one that would help is a support token in
+# > the SVM over all lost ones: what $c_{it} > 0$ rules out in 13.3.
 #
 # *All* of 300 problems for each $d = 4, 6, 10$, with 60,000 steps. *Lost*: attention below 1/2 % after 3,000;
-# *back*: above it again; *for ever*: after gradient flow from there, $10^{12}$ times as long, also at $d = 5,
-# 7, 8, 12$. Conditions *hold*: shares within .01 of their rest, no negative cost above $-.01$.
+# *back*: above it again; *for ever*: after gradient flow from there, $10^{12}$ times as long, also at
+# $d = 5, 7, 8, 12$. Conditions *hold*: shares within .01 of their rest, no negative cost above $-.01$.
 
 
 # %%
@@ -656,8 +654,8 @@ cases = {"law": (law, told), "law, conditions hold": (law, told & hold), "alone"
 for name, (guess, of) in cases.items():
     said = of & (guess < 60_000)
     off = np.abs(np.log(guess[said & came] / back[said & came]))
-    near = [int((off < np.log(to)).sum()) for to in (1.1, 1.3, 2)]
-    print(f"{name:20s}: {said.sum()} foretold, back {len(off)}, to 10%, 30%, twice {near}")
+    print(f"{name:20s}: {said.sum()} foretold, back {len(off)}, to 10%, 30%, twice", end="")
+    print(*(f"{(off < np.log(to)).sum():4d}" for to in (1.1, 1.3, 2)))
 assert ((law < 60_000) & came)[told].sum() == 17, again.format("13.4")
 print("lag              runs, for ever; law right    at d = 5, 7, 8, 12")
 for low, high in ((-1, 0.9), (0.9, 1.1), (1.1, 9)):
@@ -671,7 +669,7 @@ fig, ax = plt.subplots(figsize=(5.6, 4.2))
 for of, fill, name in ((hold, BLUE, "back, conditions hold"), (~hold, "white", "back, they do not")):
     at = of & came & np.isfinite(law)
     ax.loglog(law[at] / 1000, back[at] / 1000, "o", color=BLUE, mfc=fill, markersize=7, label=name)
-at = np.isfinite(law) & ~came
+at = told & np.isfinite(law) & ~came
 ax.loglog(law[at] / 1000, 60 + 0 * law[at], "x", color=BLACK, markersize=8, label="not back by 60,000")
 ax.axline((3, 3), (60, 60), color=BLACK, linewidth=1)
 ticks = (3, 5, 10, 20, 40, 60)
@@ -682,8 +680,8 @@ ax.legend(fontsize=10, loc="lower right")
 show(
     fig,
     alt="Times found against times foretold, in thousands of steps, both logarithmic. Of 17 circles from 3 to "
-    "30 most lie on the diagonal or below it; the 10 filled ones by a quarter at most, the open ones by up to "
-    "a half. Two crosses at the top, foretold at 9 and 41, are not back.",
+    "30 most lie on the diagonal or below it: the 10 filled ones by a quarter at most, the 7 open ones by up "
+    "to a half. Two crosses at the top, foretold at 9 and 41, are not back.",
 )
 
 # %% [markdown]
@@ -700,9 +698,8 @@ show(
 # ## 13.7 The published curves
 #
 # The paper draws the mean of $1 -$ correlation of $W$ with $W_{\mathrm{fin}}$ plus a multiple of
-# $W_{\mathrm{dir}}$ (full), with $W_{\mathrm{dir}}$ alone, and with the Att-SVM of one token a sequence,
-# after 2,001 steps with a ReLU, in runs that its bars for attention accept. We draw our paths near a ReLU, at
-# their last $R$, 16 to 64.
+# $W_{\mathrm{dir}}$ (full), $W_{\mathrm{dir}}$ alone, and the Att-SVM of one token a sequence, after 2,001
+# steps with a ReLU. We draw our paths near a ReLU, at their last $R$.
 
 
 # %%
@@ -729,11 +726,11 @@ print(
 # %% [markdown]
 # ## Questions
 #
-# The others rest, and a lost token that would help has the lag 2. Which pull brings it back?
+# A lost token that would help has the lag 2. Which pull brings it back?
 # <details><summary>Answer</summary>
 #
-# With the others held it grows at the rate $1 - 2 + K_{tt} |\pi_t|$: one with $|\pi_t| > 1/K_{tt}$. (That they
-# give way asks for more.)
+# With the others held it grows at the rate $1 - 2 + K_{tt} |\pi_t|$: one with $|\pi_t| > 1/K_{tt}$. (That
+# they give way asks for more.)
 # </details>
 
 # %%
@@ -744,11 +741,11 @@ progress("13")
 #
 # - The curvature of $y f$ decides: if convex, one token is best; if concave and smooth, a **mixture** where
 #   an edge from a best token rises.
-# - $\frac RN W_{\mathrm{dir}}$ drops tokens; $W_{\mathrm{fin}}$ sets the ratios of the kept ones; a third
+# - $\frac RN W_{\mathrm{dir}}$ drops tokens, $W_{\mathrm{fin}}$ sets the ratios of the kept ones, and a third
 #   part comes from the SVM's multipliers.
-# - **With a mixture, normalised descent bounces**: on our triangle $R \approx N \log (2qj/(HN^2))$.
+# - With a mixture **normalised descent bounces**: on our triangle $R \approx N\log(2qj/(HN^2))$.
 # - A lost token that would help returns if its lag in the SVM of the others is below 1: their pulls tend to
-#   its multipliers. $d\pi/d\log\tau = \pi(1 - K\pi)$ foretells when.
+#   its multipliers.
 
 # %% [markdown]
 # ## Further reading
