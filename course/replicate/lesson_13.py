@@ -381,7 +381,7 @@ MEASURED = [
         "13.for_ever",
         "The same at other sizes, without the long descent: only whether a lost token is back.",
         return_runs,
-        {"d": [5, 7, 8, 12], "steps": [3000]},
+        {"d": [5, 8, 12], "steps": [3000]},
         trials=300,
         batch=50,
         minutes=1,
