@@ -384,7 +384,7 @@ MEASURED = [
         {"d": [5, 8, 12], "steps": [3000]},
         trials=300,
         batch=50,
-        minutes=1,
+        minutes=0.5,
     ),
     Measured(
         "13.runs",
