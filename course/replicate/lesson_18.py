@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy, one_hot, softplus
+from torch.nn.functional import cross_entropy, one_hot
 
 from course.replicate import small_transformer as net
 from course.replicate.stored import Measured, measured
@@ -21,9 +21,14 @@ from mini_attn import datasets, svm
 STEPS, LR = 400, 3e-3  # of training
 LOOKS = (0, 10, 20, 40, 80, 160, 240, 320, 400)  # steps at which attention is looked at
 SEEN, ASKED, PRICE = 200, 10, 1.0  # sequences in the statistics; in the SVMs; price of their slack
-DISTANCES = (0.5, 1.0, 2.0, 4.0)  # in lengths of W_0, at which one linear layer is compared
+SMALL = 0.2  # times the drawn keys and queries: a start from which they must go far
 FURTHER = 2000  # steps of a few runs
 SOFT = 0.4  # of a soft target lies evenly on all classes
+HOW = {
+    "as drawn": (1.0, 4.0),
+    "small K, Q": (SMALL, 4.0),
+    "short readout": (1.0, 1.0),
+}  # of one linear layer: factor of its keys and queries, length of its readout
 
 
 def digits(runs, seed):
@@ -290,15 +295,11 @@ def first_slopes(P, loss, layers):
     return [-slope.double() for slope in slopes]
 
 
-def aimed_at(aim, y, classes, seed):
-    """The loss of answers (runs, n, classes) above its least, (runs,): it has a minimum but for "labels".
+def aimed_at(aim, y, classes):
+    """The loss of answers (runs, n, classes) above its least, (runs,); finite answers reach that of "soft".
 
-    Cross entropy to the label, or to a soft target, that is a share SOFT of it spread over all classes; or
-    least squares to normal numbers.
+    Cross entropy to the label, or to a soft target, that is a share SOFT of it spread over all classes.
     """
-    if aim == "squares":
-        goal = torch.randn(*y.shape, classes, generator=torch.Generator().manual_seed(seed))
-        return lambda z: (z - goal).square().mean((1, 2))
     spread = SOFT if aim == "soft" else 0.0
     goal = (1 - spread) * one_hot(y, classes) + spread / classes
     least = -(goal * goal.clamp_min(1e-30).log()).sum(-1)
@@ -317,16 +318,26 @@ def adam(P, loss, names):
     return step
 
 
-def on_ten(tokens, aim, n=ASKED, steps=STEPS, *, trials, seed):
-    """Movements of heads that learned n sequences with this aim, and their rivals.
+def shrink(P, factor):
+    """Multiply the keys and queries of each layer, in place."""
+    with torch.no_grad():
+        for name, weights in P.items():
+            if name[0] in "KQ":
+                weights *= factor
 
-    One moves keys and queries along the slope at the start ("first"), one along that which a layer's W has at
-    its start while all else is trained ("late"). These n judge, or n unseen ones.
+
+def on_ten(tokens, aim, factor=1.0, n=ASKED, steps=STEPS, *, trials, seed):
+    """Movements of heads that learned n sequences with this aim, and their rival: the first slope.
+
+    Keys and queries begin at `factor` times the drawn ones. The n sequences judge, or n unseen ones. "nobody"
+    is the cosine of keys and queries that flow along a random sum over the tokens that the layer reads,
+    equally far, to the SVM of what these select.
     """
     train, valid, P = data(tokens, trials, seed)
+    shrink(P, factor)
     X, real, y = (part[:, :n] for part in train)
     new, new_real = (part[:, :n] for part in valid[:2])
-    start, above = copied(P), aimed_at(aim, y, P["read"].shape[-1], seed)
+    start, above = copied(P), aimed_at(aim, y, P["read"].shape[-1])
 
     def loss(P):
         return above(net.forward(P, X, real))
@@ -335,16 +346,16 @@ def on_ten(tokens, aim, n=ASKED, steps=STEPS, *, trials, seed):
     step = adam(P, loss, P)
     for _ in range(steps):
         step()
-    P, found = copied(P), {}
+    P, found, generator = copied(P), {}, torch.Generator().manual_seed(seed)
     gone = 1 - loss(P) / loss(start)
     for k, (a, judge) in enumerate(zip(reads(P, X, real), reads(P, new, new_real), strict=True)):
         W_0 = centred(start, k)
         moved, size = centred(P, k) - W_0, W_0.norm(dim=(-2, -1))
-        w = net.matrix(start, k).requires_grad_()
-        (late,) = torch.autograd.grad(-loss(P | {f"W{k}": w}).sum(), w)
-        pulls = {"first": slopes[k], "late": late.double()}
         judges = {"seen": (a, real), "unseen": (judge, new_real)}
-        layer = against_rivals(moved, W_0, *pair(start, k), pulls, judges)
+        layer = against_rivals(moved, W_0, *pair(start, k), {"first": slopes[k]}, judges)
+        R = unit(of_tokens(a, real, W_0.shape[1], generator))
+        R = moved_by_slopes(*pair(start, k), R, moved.norm(dim=(-2, -1)))
+        layer["nobody"] = cosine(R, soft_svm(a, real, choice(W_0 + R, a, real)))
         layer["moved"], layer["gone"] = moved.norm(dim=(-2, -1)) / size, gone[:, None].expand_as(size)
         for name, value in layer.items():
             found.setdefault(name, []).append(value)
@@ -361,85 +372,41 @@ def ten_sentences(d, T, n, trials, seed):
     return X[:, ~fresh], y[:, ~fresh], E, judges
 
 
-def on_the_way(P, loss, step, steps, judges, distances):
-    """Train keys and queries of one layer; its movements and their rivals, each (trials, distances).
-
-    At the first steps at which W has moved by these distances, in lengths of W_0, or nan where it has not:
-    "gone" is the share of the loss that is gone there, "to_first" the cosine of the movement to that of its
-    first slope.
-
-    Args:
-        loss: of the weights, (trials,). step: takes one.
-    """
-    first = {name: P[name].detach().clone() for name in ("K0", "Q0")}
-    W_0, trials = net.matrix(first, 0), len(P["K0"])
-    (slope,) = first_slopes(P, lambda P: loss(P).sum(), 1)
-    pulls = {"first": slope}
-    there = torch.zeros(trials, len(distances)).bool()
-    W = net.matrix(first, 0).expand(-1, len(distances), -1, -1) + 1.0  # of those that do not arrive
-    gone, begun = torch.full(there.shape, torch.nan).double(), loss(P).detach()
-    for _ in range(steps):
-        with torch.no_grad():
-            now, left = net.matrix(P, 0)[:, 0], loss(P) / begun
-        far = (now - W_0[:, 0]).norm(dim=(-2, -1)) / W_0[:, 0].norm(dim=(-2, -1))
-        for i, distance in enumerate(distances):
-            here = (far >= distance) & ~there[:, i]
-            W[here, i], gone[here, i] = now[here], 1 - left[here]
-            there[:, i] |= here
-        if there.all():
-            break
-        step()
-    found = {}
-    for i in range(len(distances)):
-        moved = W[:, None, i] - W_0
-        now = against_rivals(moved, W_0, first["K0"], first["Q0"], pulls, judges)
-        now["moved"] = moved.norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1))
-        for name, value in now.items():
-            found[name] = [*found.get(name, []), value[:, 0].where(there[:, i], torch.nan)]
-    found = {name: torch.stack(value, 1) for name, value in found.items()} | {"gone": gone}
-    return {name: value.float() for name, value in found.items()}
-
-
-def control(d, T, n=ASKED, distances=DISTANCES, *, trials, seed):
+def one_layer(d, T, aim, how, n=ASKED, steps=STEPS, *, trials, seed):
     """The same in one linear layer on sentences of T words; every token asks; Adam trains K and Q alone.
 
-    The embeddings are random, of length sqrt(d), as those that a transformer's heads read. The n sentences
-    judge, or ten others.
+    The embeddings are random, of length sqrt(d), as those that a transformer's heads read; the readout is
+    random, too: HOW says how long. The n sentences judge, or ten others. (trials,) each.
     """
-    has = ("K and Q", "every token asks", "Adam")
+    has, (factor, readout) = ("K and Q", "every token asks", "Adam"), HOW[how]
     X, y, E, judges = ten_sentences(d, T, n, trials, seed)
     P = {**net.simple(has, trials, d, 8, seed), "embed": math.sqrt(d) * E}
+    P["read"] = readout * P["read"]
+    shrink(P, factor)
+    start, above = copied(P), aimed_at(aim, (y > 0).long(), 2)
 
     def loss(P):
-        return softplus(-y * net.outputs(P, net.embed(P, X), has, [])).mean(-1)
+        f = net.outputs(P, net.embed(P, X), has, [])
+        return above(torch.stack([torch.zeros_like(f), f], -1))
 
-    return on_the_way(P, loss, adam(P, loss, ("K0", "Q0")), 4 * STEPS, judges, distances)
-
-
-def finite(d, T, sharp=4.0, n=ASKED, distances=DISTANCES, *, trials, seed):
-    """The layer of `control`, trained by least squares to average as a given finite attention does: no SVM.
-
-    That attention is the softmax of normal numbers of standard deviation `sharp`.
-    """
-    *_, judges = ten_sentences(d, T, n, trials, seed)
-    P, a = net.simple(("K and Q",), trials, d, 8, seed), math.sqrt(d) * judges["seen"][0]
-    generator = torch.Generator().manual_seed(seed)
-    goal = (sharp * torch.randn(trials, n, T, T, generator=generator, dtype=torch.float64)).softmax(-1)
-
-    def loss(P):
-        s = ((a @ net.matrix(P, 0).mT) @ a.mT).softmax(-1)
-        return ((s - goal) @ a).square().sum(-1).mean((1, 2))
-
-    return on_the_way(P, loss, adam(P, loss, ("K0", "Q0")), 10 * STEPS, judges, distances)
+    (slope,) = first_slopes(P, lambda P: loss(P).sum(), 1)
+    step = adam(P, loss, ("K0", "Q0"))
+    for _ in range(steps):
+        step()
+    P, W_0 = copied(P), net.matrix(start, 0)
+    moved = net.matrix(P, 0) - W_0
+    found = against_rivals(moved, W_0, start["K0"], start["Q0"], {"first": slope}, judges)
+    found["moved"] = moved.norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1))
+    found = {name: value[:, 0] for name, value in found.items()} | {"gone": 1 - loss(P) / loss(start)}
+    return {name: value.float() for name, value in found.items()}
 
 
 def cases(name):
     """What 18.6 compares: (where, aim) -> cosines by the ten learned and ten unseen, (2, runs, heads).
 
-    For "to_first", "gone" and "moved" (in lengths of W_0): (runs, heads). "late" is of transformers only, as
-    the linear layer's tokens stay.
+    For "to_first", "gone" and "moved" (in lengths of W_0): (runs, heads).
     """
-    labels, averages, ten = (measured(f"18.{sweep}").load() for sweep in ("control", "finite", "ten"))
+    ten, layer = (measured(f"18.{sweep}").load() for sweep in ("ten", "layer"))
     found = {}
 
     def of(cell):
@@ -447,17 +414,17 @@ def cases(name):
             return cell[name].values
         return np.stack([cell[f"{name}_{who}"].values for who in ("seen", "unseen")])
 
-    for tokens in ("digits", "sentences"):
-        for layer in (0, 1):
-            far = ten.moved.sel(tokens=tokens).values[..., layer, :].mean((1, 2))
-            where = f"{tokens}, layer {layer + 1}, {far.min():.1f} to {far.max():.1f} lengths"
-            for aim in ("labels", "soft", "squares"):
-                found[where, aim] = of(ten.sel(tokens=tokens, aim=aim))[..., layer, :]
-    for i in (0, 3) if name != "late" else ():
+    for how in HOW:
+        also = "" if how == "as drawn" else f", {how}"
+        for tokens in ("digits", "sentences") if how != "short readout" else ():
+            for aim in ("labels", "soft"):
+                both = of(ten.sel(tokens=tokens, aim=aim, factor=HOW[how][0]))
+                for k in (0, 1):
+                    found[f"{tokens}, layer {k + 1}{also}", aim] = both[..., k, :]
         for d, T in ((32, 16), (32, 8), (16, 16), (16, 8)):
-            where = f"one layer, d = {d}, T = {T}, {DISTANCES[i]:g} lengths"
-            for aim, sweep in (("labels", labels), ("averages", averages)):
-                found[where, aim] = of(sweep.sel(d=d, T=T))[..., [i]]
+            for aim in ("labels", "soft"):
+                here = of(layer.sel(d=d, T=T, aim=aim, how=how))
+                found[f"one layer, d = {d}, T = {T}{also}", aim] = here[..., None]
     return found
 
 
@@ -492,31 +459,23 @@ MEASURED = [
     ),
     Measured(
         "18.ten",
-        "The same on ten sequences, with three aims: SVMs over these and over unseen ones, and two rivals.",
+        "The same on ten sequences, with two aims, from two starts: SVMs over these and over unseen ones.",
         on_ten,
-        {"tokens": ["digits", "sentences"], "aim": ["labels", "soft", "squares"]},
+        {"tokens": ["digits", "sentences"], "aim": ["labels", "soft"], "factor": [1.0, SMALL]},
         trials=20,
         batch=5,
-        paired=("aim",),
+        paired=("aim", "factor"),
         minutes=3,
     ),
     Measured(
-        "18.control",
-        "The same in one linear layer on ten sentences, at equal distances from the start, at four sizes.",
-        control,
-        {"d": [16, 32], "T": [8, 16]},
+        "18.layer",
+        "The same in one linear layer on ten sentences, at four sizes.",
+        one_layer,
+        {"d": [16, 32], "T": [8, 16], "aim": ["labels", "soft"], "how": [*HOW]},
         trials=20,
         batch=5,
+        paired=("aim", "how"),
         minutes=1,
-    ),
-    Measured(
-        "18.finite",
-        "The same in this layer, trained by least squares to average as a given finite attention.",
-        finite,
-        {"d": [16, 32], "T": [8, 16]},
-        trials=20,
-        batch=5,
-        minutes=2,
     ),
     Measured(
         "18.apart",
