@@ -88,28 +88,6 @@ def test_the_cases_are_whole():
         assert values.shape[1:] == moved[case].shape
 
 
-def test_the_readers_network_has_the_excess_that_is_printed(lesson):
-    """By the sweep's own functions."""
-    P, start = (weights_of(lesson[name]) for name in ("P", "start"))
-    X, y = lesson["pictures"].X[None], lesson["pictures"].y
-    train, valid = lesson["train"], lesson["valid"]
-    real = torch.ones(X.shape[:3], dtype=torch.bool)
-
-    def loss(P):
-        z = net.forward(P, X[:, train], real[:, train])[0]
-        return torch.nn.functional.cross_entropy(z, y[train])
-
-    slopes = stored.first_slopes(start, loss, 2)
-    seen, new = (stored.reads(P, X[:, rows], real[:, rows]) for rows in (train[:10], valid[:10]))
-    k = 1  # the lesson keeps the last layer's
-    W_0 = stored.centred(start, k)
-    moved = stored.centred(P, k) - W_0
-    judges = {"seen": (seen[k], real[:, :10]), "unseen": (new[k], real[:, :10])}
-    found = stored.against_rivals(moved, W_0, *stored.pair(start, k), {"first": slopes[k]}, judges)
-    gaps = [float((found[f"{name}_seen"] - found[f"{name}_unseen"]).mean()) for name in ("own", "first")]
-    assert [float(gap) for gap in lesson["gaps"]] == pytest.approx(gaps, abs=2e-3)
-
-
 def weights_of(P):
     return {name: w.detach()[None] if name[0] != "b" else w.detach()[None, None] for name, w in P.items()}
 
