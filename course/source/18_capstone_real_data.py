@@ -650,9 +650,9 @@ show(
 # go 1.2 to 1.4 times as far, and the contrast is -0.01 to 0.03.
 #
 # **The verdict.** In the transformers it is -0.01 to 0.01; each of eight intervals holds 0, none reaches
-# 0.03, half of what the linear layer has. They have learned, left their first slope, and gone many lengths
-# from small keys and queries: on sentences with labels twice as far as with soft targets. In 400 steps we see
-# no sign that the margin matters.
+# 0.03, half of the least of those six. They have learned, left their first slope, and gone many lengths from
+# small keys and queries: on sentences with labels twice as far as with soft targets. In 400 steps we see no
+# sign that the margin matters.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
