@@ -158,153 +158,6 @@ def _along(matrix, W, many=2):
     return np.einsum("ak,ab,kb->k", xi[:, :many], matrix, zeta[:many])
 
 
-def _exponent(U, V, M, pair=None, top=None, bottom=None, norm=None):
-    """The exponent with parts replaced: the pair (xi, zeta), functions of (s, p, r, M, W) and norm(W)."""
-    left, values, right = np.linalg.svd(M)
-    xi, zeta = pair(U, V, M) if pair else (left[:, 0], right[0])
-    W, p, r = U @ V.T, U.T @ xi, V.T @ zeta
-    rate = (top(values[0], p, r) if top else values[0] * (p @ p + r @ r)) / (p @ r)
-    rate_of_norm = bottom(M, W) if bottom else 2 * (M * W).sum()
-    return rate / (rate_of_norm / (norm(W) if norm else _singular(W).sum()))
-
-
-def _exponent_with(**changes):
-    return lambda U, V, M: _exponent(U, V, M, **changes)
-
-
-def _c(U, V, M):
-    """What the exponent is where p = r."""
-    return _singular(M)[0] * _singular(U @ V.T).sum() / (M * (U @ V.T)).sum()
-
-
-def escape(U, V, M):
-    """The rate of xi^T W zeta over that of ||W||_*, for balanced factors and the leading pair of M.
-
-    With p = U^T xi and r = V^T zeta: p' = s r and r' = s p, s = ||M||_op, so (p r)' = s (|p|^2 + |r|^2); the
-    nuclear norm is the cost, whose speed is 2 <M, W>.
-    """
-    return _exponent(U, V, M)
-
-
-def _rates(U, V, M):
-    """The rates of xi^T W zeta and of ||W||_*."""
-    left, values, right = np.linalg.svd(M)
-    W, p, r = U @ V.T, U.T @ left[:, 0], V.T @ right[0]
-    return values[0] * (p @ p + r @ r) / (p @ r), 2 * (M * W).sum() / _singular(W).sum()
-
-
-def _missing(U, V, M):
-    """xi^T W zeta."""
-    left, _, right = np.linalg.svd(M)
-    return left[:, 0] @ U @ V.T @ right[0]
-
-
-def _by_rows(U, V, M):
-    """Takes a row of the left vectors for the vector."""
-    left, _, right = np.linalg.svd(M)
-    return left[0], right[0]
-
-
-def _by_columns(U, V, M):
-    """Takes a column of the right vectors, which come transposed, for the vector."""
-    left, _, right = np.linalg.svd(M)
-    return left[:, 0], right[:, 0]
-
-
-def _largest_of_W(U, V, M):
-    """The rate of sigma_1 over that of ||W||_*."""
-    return _along(speed(U, V, M), U @ V.T, 1)[0] / _singular(U @ V.T)[0] / _rates(U, V, M)[1]
-
-
-def _last_of_M(U, V, M):
-    left, values, right = np.linalg.svd(M)
-    return left[:, len(values) - 1], right[len(values) - 1]
-
-
-def _escape_cases(rng):
-    """Balanced factors, U^T U = V^T V, in general directions; the exponent is well above c, and neither
-    rate is near 0.
-    """
-    cases = []
-    for a, b, m in ((3, 2, 2), (3, 3, 3), (4, 3, 4), (3, 4, 3)):
-        while True:
-            k = min(a, b, m)
-            left, right, turn = (np.linalg.qr(rng.normal(size=(size, size)))[0][:, :k] for size in (a, b, m))
-            roots = np.sqrt(rng.uniform(0.3, 3, k))
-            U, V, M = left * roots @ turn.T, right * roots @ turn.T, rng.normal(size=(a, b))
-            exponent, c, tops = _exponent(U, V, M), _c(U, V, M), _singular(M)
-            if (
-                _missing(U, V, M) > 0.2
-                and 1.2 < c < 4
-                and 1.15 * c < exponent < 8
-                and (M * (U @ V.T)).sum() > 0.4
-                and tops[1] < 0.85 * tops[0]
-            ):
-                break
-        cases.append((U, V, M))
-    return cases
-
-
-ESCAPE = Exercise(
-    id="04.3",
-    title="How the missing comes back",
-    points=3,
-    minutes=10,
-    difficulty=2,
-    reference=escape,
-    cases=_escape_cases,
-    compare=Compare(rtol=1e-3),
-    misconceptions=known(
-        _c,
-        "That is s ||W||_* / <M, W>, right where U^T xi = V^T zeta. Here they differ, so their inner "
-        "product grows faster.",
-        lambda U, V, M: 2 * _exponent(U, V, M),
-        "Twice too much: the speed of ||W||_* is 2 <M, W>, as both factors move.",
-        lambda U, V, M: _exponent(U, V, M) / 2,
-        "Half of it: each factor moves once, and the cost has a factor 1/2, so its speed is 2 <M, W>.",
-        lambda U, V, M: 1 / _exponent(U, V, M),
-        "Upside down: divide the rate of xi^T W zeta by that of ||W||_*.",
-        lambda U, V, M: -_exponent(U, V, M),
-        "Both grow here: the exponent is positive.",
-        lambda U, V, M: _exponent(U, V, M) - 1,
-        "That is how the share of ||W||_* grows. The exponent of xi^T W zeta itself is asked for.",
-        lambda U, V, M: _rates(U, V, M)[0],
-        "That is the rate of xi^T W zeta. Divide it by the rate of ||W||_*.",
-        lambda U, V, M: _exponent(U, V, M) * _missing(U, V, M) / _singular(U @ V.T).sum(),
-        "These are the speeds, one over the other. Percents are asked for: divide each by what grows.",
-        _exponent_with(top=lambda s, p, r: s * (r @ r)),
-        "That is what the motion of U does for xi^T W zeta. V moves too.",
-        _exponent_with(top=lambda s, p, r: s * (p @ p)),
-        "That is what the motion of V does for xi^T W zeta. U moves too.",
-        lambda U, V, M: _singular(M)[0] / _missing(U, V, M) / _rates(U, V, M)[1],
-        "That is how xi^T W zeta would grow if entries were trained. Here W moves with the speed of exercise "
-        "04.1, not with M.",
-        lambda U, V, M: (
-            _singular(M)[0] / _missing(U, V, M) / (_along(M, U @ V.T, None).sum() / _singular(U @ V.T).sum())
-        ),
-        "So trained entries would grow. Here W moves with the speed of exercise 04.1, not with M.",
-        _largest_of_W,
-        "You took the leading pair of W: that is how sigma_1 grows. Take the leading pair of the pull M.",
-        _exponent_with(pair=_by_rows),
-        "The vector xi is the first column of what np.linalg.svd returns first, not its first row.",
-        _exponent_with(pair=_by_columns),
-        "The vector zeta is the first row of what np.linalg.svd returns last, not its first column.",
-        _exponent_with(pair=_last_of_M),
-        "You took the last singular pair. np.linalg.svd gives the largest singular value first.",
-        _exponent_with(norm=np.linalg.norm),
-        "You divided by the Frobenius norm of W. Its nuclear norm is the sum of the singular values.",
-        _exponent_with(norm=lambda W: _singular(W)[0]),
-        "You divided by the largest singular value of W. The nuclear norm is the sum of all.",
-        _exponent_with(bottom=lambda M, W: 2 * _singular(M).sum()),
-        "||W||_* moves as far as M agrees with W: <U, M V> + <V, M^T U>, not with the norm of M.",
-        _exponent_with(top=lambda s, p, r: p @ p + r @ r),
-        "Your vectors move with s, the largest singular value of M: p' = s r.",
-        _exponent_with(top=lambda s, p, r: 2 * s * np.linalg.norm(p) * np.linalg.norm(r)),
-        "By the product rule the speed of p^T r is s (||r||^2 + ||p||^2), not twice the product of lengths.",
-    ),
-)
-
-
 def _root(matrix):
     """The root of a symmetric matrix without negative eigenvalues."""
     values, vectors = np.linalg.eigh(matrix)
@@ -384,10 +237,10 @@ def _remembered_cases(rng):
 
 
 REMEMBERED = Exercise(
-    id="04.4",
+    id="04.3",
     title="What a run remembers",
     points=3,
-    minutes=15,
+    minutes=20,
     difficulty=3,
     reference=remembered,
     cases=_remembered_cases,
@@ -499,7 +352,7 @@ def _rests(rng):
 
 
 ENCLOSED = Exercise(
-    id="04.5",
+    id="04.4",
     title="Where a penalty stops",
     points=3,
     minutes=10,
@@ -561,7 +414,7 @@ ENCLOSED = Exercise(
         _enclosed_with(slopes=lambda u: -1 / (1 + np.exp(u))),
         "The weights are the absolute slopes, |l'(u)|: positive.",
         _enclosed_with(upper=lambda u, eps, p: np.log10(p.mean() / eps)),
-        "That is a number of digits. Return the bound itself.",
+        "That is a logarithm. Return the bound itself.",
         _enclosed_with(lower=lambda u, eps, p: eps / p.mean()),
         "Twice the bound. The margin needs ||W||_*: <M, W> = eps ||W||_*.",
         _enclosed_with(upper=lambda u, eps, p: u.min() * eps / (p * u).mean()),
@@ -569,4 +422,4 @@ ENCLOSED = Exercise(
     ),
 )
 
-EXERCISES = [SPEED, BLANK, ESCAPE, REMEMBERED, ENCLOSED]
+EXERCISES = [SPEED, BLANK, REMEMBERED, ENCLOSED]
