@@ -182,9 +182,9 @@ show(
 # **Figure 1.** Purple is positive, orange negative, white zero. Dots: known. Crosses: blanks filled wrongly.
 
 # %% [markdown]
-# Now 200 other surveys, by factors from $U = \beta I$, $V = 0$ (`begin`, `side_by_side`), once with $\beta = 10$
-# in steps of $1/100$, so that $W$ sets out as fast as entries. Two rivals need no training: $Y$, the known
-# answers and 0 where blank, cut to rank 2 (`truncated`), and $Y Y^\top Y$.
+# Now 200 other surveys, by factors from $U = \beta I$, $V = 0$ (`begin`, `side_by_side`), once with $\beta =
+# 10$ in steps of $1/100$, so that $W$ sets out as fast as entries. Two rivals need no training: $Y$, the
+# known answers and 0 where blank, cut to rank 2 (`truncated`), and $Y Y^\top Y$.
 
 
 # %%
@@ -225,9 +225,9 @@ for name, W in four.items():
 assert np.allclose(found, [[81.7, 0.71], [79.1, 0.004], [78.4, 0.34], [77.8, 0.45]], rtol=0.01, atol=0.002)
 
 # %% [markdown]
-# Most of these 82 percent need no training, nor a small start. It gives the blanks *size*: from 10 they have
-# .004 of that of a known answer, and 79 percent of their signs are right. *Which* table does the run from
-# $0.001$ choose?
+# Most of these 82 percent need no training, nor a small start, which gives the blanks *size*: from 10 they
+# have .004 of that of a known answer, and 79 percent of their signs are right. *Which* table does the run
+# from $0.001$ choose?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.2 Another idea of small
@@ -608,13 +608,13 @@ assert (np.median(abs(exponent - c[0]), axis=1) < 0.15).all()
 #
 # Weight decay lets descent rest: minimise the loss plus $\varepsilon$ times the cost. A **rest** is a
 # stationary point, $M V = \varepsilon U$ and $M^\top U = \varepsilon V$, balanced as in section 4.6. Let
-# $s = \lVert M \rVert_{\mathrm{op}}$; as $M M^\top U = \varepsilon^2 U$, $s \ge \varepsilon$ unless $W =
-# 0$. **A rest of full width, $m \ge \min(d_1, d_2)$, repels or solves:**
+# $s = \lVert M \rVert_{\mathrm{op}}$; as $M M^\top U = \varepsilon^2 U$, $s \ge \varepsilon$ unless $W = 0$.
+# **A rest of full width, $m \ge \min(d_1, d_2)$, repels or solves:**
 #
 # If there is a **free column**, a unit vector $q$ with $U q = V q = 0$, and $s > \varepsilon$, a little
 # $\xi q^\top$ in $U$ and $\zeta q^\top$ in $V$, the leading pair of $M$, hardly changes $M$ and grows at the
-# rate $s - \varepsilon$. Without one $U$ and $V$ have rank $m$; so that on the smaller side is square and
-# invertible, $M M^\top = \varepsilon^2 I$ or $M^\top M = \varepsilon^2 I$, and $s = \varepsilon$.
+# rate $s - \varepsilon$. Without one $U$ and $V$ have rank $m$: the factor on the smaller side is square and
+# invertible, so $M M^\top = \varepsilon^2 I$ or $M^\top M = \varepsilon^2 I$, and $s = \varepsilon$.
 #
 # If $s \le \varepsilon$, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: as $L$ is
 # convex, $L(\tilde W) \ge L(W) - \langle M, \tilde W - W \rangle$, and $\langle
@@ -629,6 +629,7 @@ assert (np.median(abs(exponent - c[0]), axis=1) < 0.15).all()
 #
 # 1. the nuclear margin $\mu(W)$;
 # 2. the bound $B$ of section 4.4 on $\hat\mu$, with the weights for which $S$ is the pull.
+#
 # <details><summary>Hint 1</summary>
 #
 # $M = \sum_i \lambda_i A_i$: which $\lambda_i$? What is $\lVert M \rVert_{\mathrm{op}}$ here?
@@ -736,13 +737,13 @@ ends = {"entries": many_Y, "from 10": many_large, "from 0.001": many_W}
 ends["from 0.1"] = side_by_side(*begin([0.1], many_Y), many_Y, np.ones(2000), [2000])[0, 0]
 ends |= {f"penalty {eps}": rest(*begin([0.1], many_Y), many_Y, eps)[0] for eps in (0.01, 0.001)}
 ends["W_nuc"], found = many_nuc, []
-print("200 surveys    cosine to   mu /     |blank| /   unknown right,")
-print("means          W_nuc       mu-hat   |known|     percent          less 'from 0.001'")
+print("200 surveys   cosine to W_nuc   mu / mu-hat   |blank| / |known|   unknown right   less from 0.001")
 for name, W in ends.items():
-    score = filled(W, many_truths, many_Y)
-    near, size = nearness(W, many_Y, many_largest), blank_size(W, many_Y)
-    print(f"{name:13} {cosine(W, many_nuc).mean():6.3f} {near.mean():11.2f} {size.mean():10.3f}", end="")
-    print(f"{with_error(score):>16} {with_error(score - by_factors):>17}")
+    score, near = filled(W, many_truths, many_Y), nearness(W, many_Y, many_largest)
+    print(f"{name:13} {cosine(W, many_nuc).mean():15.3f} {near.mean():13.2f}", end="")
+    print(
+        f"{blank_size(W, many_Y).mean():20.3f} {with_error(score):>15} {with_error(score - by_factors):>17}"
+    )
     found.append([(by_factors - score).mean(), near.mean()])
 lost, margins = np.transpose(found)
 assert np.allclose(lost, [31.7, 2.6, 0, 0.6, 0.3, 1.0, 1.5], atol=0.3)
