@@ -371,7 +371,21 @@ def _once(eta, mu_hat, beta1, beta2):
     return eta * _ratio(eta * mu_hat, beta1, beta2)
 
 
+def _put_in_again(eta, mu_hat, beta1, beta2):
+    """The right-hand side, put into itself from full steps on: not a number where squares have no mean."""
+    step = eta
+    for _ in range(2_000):
+        left = 1 - beta2 * np.exp(2 * step * mu_hat)
+        if left < 0:
+            return np.nan
+        step = eta * (1 - beta1) / (1 - beta1 * np.exp(step * mu_hat)) * np.sqrt(left / (1 - beta2))
+    return step
+
+
 REAL_STEP = known(
+    _adam(_put_in_again),
+    "Putting the right-hand side into itself leaves where beta2 e^(2 nu) < 1, and the root of a negative "
+    "number follows. Look for the nu between 0 and that place, as hint 2 does.",
     lambda *inputs: adam_step(*inputs)[::-1],
     "The right two numbers; return the length first, then the memory.",
     _adam(lambda eta, mu_hat, beta1, beta2: eta),

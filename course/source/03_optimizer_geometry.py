@@ -8,16 +8,16 @@
 # **The question: train the same model on the same points with another optimiser; where does it go now?**
 #
 # The answer in short: whoever takes the steepest step *in some norm* maximises the margin *in that norm*, if
-# the steps shrink slowly. Adam comes to behave like one, late and with short steps, until its $\varepsilon$
-# takes over.
+# the steps shrink slowly. Adam, we shall measure, comes to behave like one, but late: with torch's defaults,
+# on our points, its $\varepsilon$ comes first.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
 # - derive the steepest step in any norm, and name the optimiser that takes it;
-# - prove that its margin tends to the largest margin in that norm, and derive where constant steps fail;
+# - prove that its margin tends to the largest one, and find how long the steps may be on two points;
 # - tell for which norms a given direction is best;
-# - derive how long Adam's steps really are, and predict when its $\varepsilon$ takes over.
+# - derive how long Adam's steps really are, and estimate whether its $\varepsilon$ comes first.
 #
 # **You need** lessons 01 and 02, linear algebra with the singular value decomposition, and NumPy. About 75
 # minutes (110 with a pencil) with four exercises; the optional section 3.7, on Muon, holds a fifth.
@@ -258,8 +258,7 @@ def steepest(rho):
 
 constant = {rho: descend(A, steepest(rho), np.ones(10_000)) for rho in (1.0, 2.0, np.inf)}
 for rho, path in constant.items():
-    angles = [f"{degrees(path[t - 1]):5.1f}" for t in (10, 100, 10_000)]
-    print(f"rho = {rho:3}: after 10, 100 and 10,000 steps", *angles)
+    print(f"rho = {rho:3}: degrees after 10, 100, 10,000 steps", *degrees(path[[9, 99, 9_999]]).round(1))
     assert abs(degrees(path[-1]) - degrees(best[rho][0])) < 0.1, again("03.1")
 
 # %% [markdown]
@@ -384,8 +383,8 @@ for corner, pair in (([2.0, 1.0], A[[1, 2]]), ([12.0, 11.0], A[[0, 1]])):
 
 # %% [markdown]
 # With steps of one length $\eta$ the theorem lets the margin fall short by $\frac12 \eta\, a_{\max}^2 + \log
-# n / (\eta t)$. For steps of 1 that is too much to promise anything. **Predict first**: on twenty random
-# points in six dimensions, what do they lose, and what do steps $1 / \sqrt t$ lose?
+# n / (\eta t)$. The best $\eta$ for $t$ steps is $\eta^* = \sqrt{2 \log n / t} / a_{\max}$, and leaves
+# $a_{\max} \sqrt{2 \log n / t}$. What is really lost, on twenty random points in six dimensions?
 
 
 # %%
@@ -396,24 +395,26 @@ def random_points(seed, n, d):
     return points * np.sign(points @ truth)[:, None]
 
 
-print("percent of margin lost after 1,000, 10,000 steps:   length 1   length 1 / sqrt(t)   allowed")
+print("percent of margin lost:  1,000, 2,000 steps of 1   10,000 of 1 / sqrt(t)   of eta*, allowed for eta*")
 for rho in (1.0, 2.0, np.inf):
-    for seed in range(3):
-        cloud, lost = random_points(seed, 20, 6), []
+    for seed in range(5):
+        cloud = random_points(seed, 20, 6)
         mu = largest_margin(cloud, rho)[1]
         a_max = max(certify(cloud[0], one, cloud, rho)[1] for one in np.eye(20))  # B of single points
-        for etas in (np.ones(10_000), 1 / np.sqrt(np.arange(1, 10_001))):
-            for w in descend(cloud, steepest(rho), etas)[[999, 9_999]]:
-                lost.append(100 - 100 * certify(w, np.ones(20), cloud, rho)[0] / mu)
-        allowed = 100 * (a_max**2 / 2 * (etas**2).sum() + np.log(20)) / etas.sum() / mu
-        print(f"rho = {rho:3}, seed {seed}" + "{:33.1f}{:7.1f}{:13.1f}{:5.1f}{:12.0f}".format(*lost, allowed))
-        assert lost[3] < min(3, lost[2] / 2, allowed / 20), again("03.1")
-        assert lost[1] < 1 if rho == 2 else lost[1] > max(0.4, 0.99 * lost[0]), again("03.1")
+        allowed = a_max * np.sqrt(2 * np.log(20) / 10_000)
+        roots, best_eta = 1 / np.sqrt(np.arange(1, 10_001)), np.full(10_000, allowed / a_max**2)
+        paths = [descend(cloud, steepest(rho), etas) for etas in (np.ones(2_000), roots, best_eta)]
+        ends = paths[0][999], *(path[-1] for path in paths)
+        lost = [100 - 100 * certify(w, np.ones(20), cloud, rho)[0] / mu for w in ends]
+        shown = "{:26.1f}{:8.1f}{:20.1f}{:18.1f}{:8.1f}".format(*lost, 100 * allowed / mu)
+        print(f"rho = {rho:3}, seed {seed}" + shown)
+        assert max(lost[2] / 5, lost[3] / (12.5 * allowed / mu)) < 1, again("03.1")
+        assert lost[1] < 0.6 * lost[0] if rho == 2 else lost[1] > 0.98 * lost[0], again("03.1")
 
 # %% [markdown]
 # With $\ell_1$ and $\ell_\infty$, these runs with steps of 1 stop gaining. Where they lose more than 100
-# percent, they do not separate the points. NGD does not mind steps of 1 here. The shrinking steps lose less
-# and less. The theorem allows far more after 10,000 (last column): above 100 percent it promises nothing yet.
+# percent, they do not separate the points. NGD goes on gaining, which our theorem does not explain. Steps
+# $\eta^*$ lose less than an eighth of what it allows. Above 100 percent it promises nothing.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.3: The longest safe step
@@ -561,12 +562,12 @@ def adam(A, steps, eta, beta2=0.95, eps=0.0, beta1=0.9):
     return path
 
 
-ETA = np.array([0.005, 0.05, 0.1, 0.005, 0.05, 0.005])
-BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.99])
-by_adam = adam(A, 20_000, ETA, BETA2, eps=np.array([0, 0, 0, 1e-8, 1e-8, 1e-8]))
+ETA = np.array([0.005, 0.05, 0.1, 0.05, 0.01, 0.005, 0.02, 0.005])
+BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.99, 0.99, 0.95, 0.95])
+by_adam = adam(A, 20_000, ETA, BETA2, eps=1e-8 * (np.arange(8) > 2))
 angles = degrees(by_adam)
-for run in range(3):
-    print("eta =", ETA[run], *angles[[999, 7_999], run].round(1), "degrees after 1,000 and 8,000 steps")
+for t in (1_000, 8_000):
+    print(f"degrees after {t:,} steps with eta = 0.005, 0.05, 0.1:", *angles[t - 1, :3].round(1))
 assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9], atol=0.2)
 
 # %% [markdown]
@@ -630,13 +631,15 @@ check("03.4", adam_step)
 mu_inf = best[np.inf][1]
 real, memories = np.array([adam_step(eta, mu_inf, 0.9, 0.95) for eta in ETA[:3]]).T
 length = (by_adam[-1, :3, 0] - by_adam[9_999, :3, 0]) / 10_000
-print("eta     step, measured   predicted   real memory   degrees after 1, 3 and 5 memories, and at the end")
+control = degrees(np.array([descend(A, steepest(np.inf), np.full(8_000, step)) for step in real]))
+print("eta     step, measured   predicted   real memory   degrees after 1, 3 and 5 memories")
 for run in range(3):
-    print(f"{ETA[run]:<5} {length[run]:16.5f} {real[run]:11.5f} {memories[run]:13,.0f}  ", end="")
-    at = [round(k * memories[run]) - 1 for k in (1, 3, 5)] if run else []
-    print(*(f"{angle:6.1f}" for angle in angles[[*at, -1], run]))
+    at = [f"{angles[round(k * memories[run]) - 1, run]:6.1f}" for k in (1, 3, 5)]
+    print(f"{ETA[run]:<5} {length[run]:16.5f} {real[run]:11.5f} {memories[run]:13,.0f}  ", *at)
+print("degrees of the controls after 8,000 steps:", *control[:, -1].round(1))
 assert (np.abs(length / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.4")
 assert max(real / ETA[:3]) < 0.86 < real[2] / real[1] < 1.03 < 3.8 < memories[2] / memories[1]
+assert np.allclose(control[:, -1] - angles[7_999, :3], [0, 0.7, 4.1], atol=0.1), again("03.4")
 
 # %%
 rows = []
@@ -661,8 +664,10 @@ assert low[1] > 0.98
 # margin comes within two percent of the largest: late, these runs are like *sign descent with a shorter
 # step*.
 #
-# For the other two runs the memory is the clock. From $\eta = 0.05$ to $0.1$ the step hardly grows. What
-# grows is the memory, nearly four times: the last run was *slow*, not stuck.
+# Their *controls* are sign descent with the predicted steps. After 8,000 the first run is where its control
+# is. The others are behind theirs: for some real memories, the denominators hold old squares. On our points
+# that is their clock. From $\eta = 0.05$ to $0.1$ the step hardly grows, the memory nearly four times: the
+# last run was *slow*, not stuck.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
@@ -671,9 +676,7 @@ assert low[1] > 0.98
 # denominator is nearly constant. What remains is gradient descent with momentum, with the limit of $\ell_2$
 # (Wang et al. 2022). When is that? Once steps are $\eta_{\mathrm{eff}}$ long, the root falls by $e^{-\nu}$ a
 # step. So $\varepsilon$ takes over at step $(\log(1 / \varepsilon) + c) / \nu$, where $c$ gathers the rest
-# and is the same for all small $\varepsilon$. It can be negative: at first $B(q)$ exceeds $\hat\mu_\infty$
-# (section 3.3) and the loss falls faster; late, $\lVert g \rVert_1 = B(q)\, L$ is only about $\hat\mu_\infty
-# L$.
+# and is the same for all small $\varepsilon$. After how many real memories is that?
 
 
 # %%
@@ -686,15 +689,18 @@ def taken_over(path, A, beta2, eps):
     return np.flatnonzero(above)[-1] + 2  # step 1 stands at place 0
 
 
-print("eta     beta2    takes over: with c = 0   measured   degrees then, at the end")
-runs = [(ETA[run], BETA2[run], by_adam[:, run]) for run in (3, 4, 5)]
-for eta, beta2, path in [*runs, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-8)[:, 0])]:
-    predicted = np.log(1e8) / (adam_step(eta, mu_inf, 0.9, beta2)[0] * mu_inf)
-    seen = taken_over(path, A, beta2, 1e-8)
+print("eta     beta2    takes over: with c = 0   measured   in memories   degrees then")
+runs = [(ETA[run], BETA2[run], by_adam[:, run]) for run in range(3, 8)]
+runs.insert(2, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-8)[:, 0]))
+before = 30
+for eta, beta2, path in runs:
+    step, memory = adam_step(eta, mu_inf, 0.9, beta2)
+    predicted, seen = np.log(1e8) / (step * mu_inf), taken_over(path, A, beta2, 1e-8)
     then, end = degrees(path[[seen - 1, -1]])
-    print(f"{eta:<7} {beta2:<8} {predicted:22,.0f} {seen:10,} {then:14.1f} {end:11.1f}")
+    print(f"{eta:<7} {beta2:<8} {predicted:22,.0f} {seen:10,} {seen / memory:13.1f} {then:14.1f}")
     assert abs(seen / predicted - 1) < 0.03, again("03.4")
-assert abs(then - 34.7) < 0.5
+    assert before < then > end > 30
+    before = then
 
 # %%
 rows = []
@@ -704,19 +710,22 @@ for cloud in [random_points(seed, n, d) for n, d in ((20, 6), (30, 12)) for seed
     path = adam(cloud, round(40 / nu), 0.05, eps=np.array([1e-8, 1e-16]))
     first, second = (taken_over(path[:, k], cloud, 0.95, eps) for k, eps in enumerate((1e-8, 1e-16)))
     law, rival = (second - first) * np.array([nu, 0.05 * mu]) / np.log(1e8)
-    rows.append((nu * first - np.log(1e8), law, rival))
+    rows.append((nu * first / np.log(1e8), law, rival))
 low, high = np.min(rows, axis=0), np.max(rows, axis=0)
-for k, name in enumerate(("c", "steps from 1e-8 to 1e-16 times nu / log(1e8)", "times eta mu / log(1e8)")):
+for k, name in enumerate(
+    ("step, over c = 0", "1e-8 to 1e-16, times nu / log(1e8)", "times eta mu / log(1e8)")
+):
     print(f"{name}: {low[k]:.2f} to {high[k]:.2f}")
-assert high[0] < -0.6 < 0.985 < low[1] <= high[1] < 1.015 < 1.1 < low[2], again("03.4")
+assert high[0] < 0.96 < 0.985 < low[1] <= high[1] < 1.015 < 1.1 < low[2], again("03.4")
 
 # %% [markdown]
-# On our points $c$ is small: without it all four are right to three percent. Torch's defaults (last row) are
-# taken over eight degrees short of $\ell_\infty$. All four then turn towards $\ell_2$ (Figure 3 dashes the
-# second), but do not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
+# On our points $c$ is small: without it all six are right to three percent. The more memories, the nearer to
+# $\ell_\infty$, at three $\beta_2$. Torch's defaults (third row) have 1.4 and are taken over almost eight
+# degrees short. All six then turn towards $\ell_2$ (Figure 3 dashes the first), but do not come near it: a
+# step is now $\eta/\varepsilon$ times the gradient, and fades with it.
 #
-# On twelve sets of random points $\varepsilon$ comes early. From one $\varepsilon$ to another, where $c$
-# drops out, $\nu$ is right to one percent (second line); full steps (third) are off by more than ten.
+# On twelve sets of random points $\varepsilon$ comes 5 to 17 percent early. From one $\varepsilon$ to the next,
+# where $c$ drops out, $\nu$ is right to one percent (second line); full steps are off by more than ten.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -725,7 +734,7 @@ drawn = (
     (0, r"$\eta = 0.005$", "-", "blue"),
     (1, r"$\eta = 0.05$", "-", "purple"),
     (2, r"$\eta = 0.1$", "-", "black"),
-    (4, r"$\eta = 0.05$, $\varepsilon = 10^{-8}$", "--", "purple"),
+    (3, r"$\eta = 0.05$, $\varepsilon = 10^{-8}$", "--", "purple"),
 )
 for run, label, line, color in drawn:
     ax.semilogx(at, angles[at - 1, run], line, color=COLORS[color], label=label)
@@ -735,9 +744,17 @@ for run, label, line, color in drawn:
         for k, t in zip((1, 3, 5), clock, strict=True):
             beside = (-12, 5) if (run, k) == (1, 1) else (4, -15)
             ax.annotate(f"{k}", (t, angles[t - 1, run]), beside, textcoords="offset points", fontsize=10)
-    if run == 4:
+    if run == 3:
         t = round(np.log(1e8) / (real[1] * mu_inf))
         ax.plot(t, angles[t - 1, run], "x", color=COLORS["black"], markersize=8, markeredgewidth=2, zorder=4)
+ax.semilogx(
+    at[at <= 8_000],
+    control[2, at[at <= 8_000] - 1],
+    ":",
+    color=COLORS["orange"],
+    linewidth=2.2,
+    label=r"control, $\eta = 0.1$",
+)
 for rho in (np.inf, 2.0):
     ax.axhline(degrees(best[rho][0]), color=COLORS["grey"], linewidth=1.3)
     ax.text(11, degrees(best[rho][0]) - 0.3, NAMES[rho], va="top")
@@ -748,7 +765,8 @@ show(
     alt="The direction of Adam against steps. Without epsilon the smallest steps stay near the line of l "
     "infinity; larger ones turn towards that of l 2 and climb back, the largest about four times as late. "
     "Dots numbered 1, 3 and 5 on the two stand at nearly the same heights. With epsilon the second run stops "
-    "climbing soon after a cross near step 700, and falls slowly towards l 2.",
+    "climbing soon after a cross near step 700, and falls slowly towards l 2. Sign descent stays on the "
+    "diagonal for 1,000 steps and is near l infinity after 3,000.",
 )
 
 # %% [markdown]
@@ -958,8 +976,7 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 # <details><summary>Answer</summary>
 #
 # Take $\eta$ shorter: $\frac12 \eta\, a_{\max}^2$ falls with it, and more steps do not help there. The other
-# part, $\log n / (\eta t)$, then asks for more of them. The best $\eta$ for $t$ steps is $\sqrt{2 \log n / t}
-# / a_{\max}$; the theorem then allows $a_{\max} \sqrt{2 \log n / t}$: half of it costs four times the steps.
+# part, $\log n / (\eta t)$, then asks for more of them. With $\eta^*$, half of it costs four times the steps.
 # </details>
 #
 # **2.** Someone trained $w = (2, 1)$ on our points. By which optimiser?
@@ -975,7 +992,7 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 #
 # Not twice as late: with $c = 0$ at step 41,836 in place of 38,195 (measured: 41,355 and 38,488). With so
 # long a memory $\nu$ is 0.96 of its limit $\frac12 \log (1/\beta_2)$, and with half the margin still 0.88 of
-# it.
+# it. But the real memory is a third as long, so almost five have passed in place of 1.4.
 # </details>
 
 # %%
