@@ -15,7 +15,7 @@
 # **After this lesson you can**
 #
 # - derive the steepest step in any norm, and name the optimiser that takes it;
-# - prove that its margin tends to the largest one, and find how long the steps may be on two points;
+# - prove that its margin tends to the largest one; find sign descent's longest safe step on two points;
 # - tell for which norms a given direction is best;
 # - derive how long Adam's steps really are, and estimate whether its $\varepsilon$ comes first.
 #
@@ -395,20 +395,20 @@ def random_points(seed, n, d):
     return points * np.sign(points @ truth)[:, None]
 
 
-print("percent of margin lost:  1,000, 2,000 steps of 1   10,000 of 1 / sqrt(t)   of eta*, allowed for eta*")
+print("percent of margin lost:  1,000, 2,000 steps of 1   10,000 of 1 / sqrt(t)   of eta*   allowed there")
 for rho in (1.0, 2.0, np.inf):
     for seed in range(5):
         cloud = random_points(seed, 20, 6)
         mu = largest_margin(cloud, rho)[1]
         a_max = max(certify(cloud[0], one, cloud, rho)[1] for one in np.eye(20))  # B of single points
-        allowed = a_max * np.sqrt(2 * np.log(20) / 10_000)
-        roots, best_eta = 1 / np.sqrt(np.arange(1, 10_001)), np.full(10_000, allowed / a_max**2)
-        paths = [descend(cloud, steepest(rho), etas) for etas in (np.ones(2_000), roots, best_eta)]
+        best_eta = np.sqrt(2 * np.log(20) / 10_000) / a_max
+        allowed = 100 * a_max**2 * best_eta / mu
+        runs = np.ones(2_000), 1 / np.sqrt(np.arange(1, 10_001)), np.full(10_000, best_eta)
+        paths = [descend(cloud, steepest(rho), etas) for etas in runs]
         ends = paths[0][999], *(path[-1] for path in paths)
         lost = [100 - 100 * certify(w, np.ones(20), cloud, rho)[0] / mu for w in ends]
-        shown = "{:26.1f}{:8.1f}{:20.1f}{:18.1f}{:8.1f}".format(*lost, 100 * allowed / mu)
-        print(f"rho = {rho:3}, seed {seed}" + shown)
-        assert max(lost[2] / 5, lost[3] / (12.5 * allowed / mu)) < 1, again("03.1")
+        print(f"rho {rho:3}, seed {seed}" + "{:25.1f}{:8.1f}{:16.1f}{:18.1f}{:9.1f}".format(*lost, allowed))
+        assert max(lost[2] / 5, 8 * lost[3] / allowed) < 1, again("03.1")
         assert lost[1] < 0.6 * lost[0] if rho == 2 else lost[1] > 0.98 * lost[0], again("03.1")
 
 # %% [markdown]
@@ -566,8 +566,7 @@ ETA = np.array([0.005, 0.05, 0.1, 0.05, 0.01, 0.005, 0.02, 0.005])
 BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.99, 0.99, 0.95, 0.95])
 by_adam = adam(A, 20_000, ETA, BETA2, eps=1e-8 * (np.arange(8) > 2))
 angles = degrees(by_adam)
-for t in (1_000, 8_000):
-    print(f"degrees after {t:,} steps with eta = 0.005, 0.05, 0.1:", *angles[t - 1, :3].round(1))
+print("degrees after 1,000 steps:", *angles[999, :3].round(1), "  after 8,000:", *angles[7_999, :3].round(1))
 assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9], atol=0.2)
 
 # %% [markdown]
@@ -655,8 +654,7 @@ for seed in range(6):
 low, high = np.min(rows, axis=0), np.max(rows, axis=0)
 print(f"{len(rows)} coordinates of full size: {low[0]:.3f} to {high[0]:.3f} of the predicted step")
 print(f"l_inf margin over the largest: {low[1]:.2f} to {high[1]:.2f}, after {low[2]:.0f} memories or more")
-assert np.allclose([len(rows) / 16, low[0], high[0]], 1, atol=0.01), again("03.4")
-assert low[1] > 0.98
+assert np.allclose([len(rows) / 16, low[0], high[0], low[1]], 1, atol=[0.01, 0.01, 0.01, 0.02]), again("03.4")
 
 # %% [markdown]
 # The steps are predicted to half a percent, those of the third run to two. On six sets of points in twelve
@@ -664,10 +662,10 @@ assert low[1] > 0.98
 # margin comes within two percent of the largest: late, these runs are like *sign descent with a shorter
 # step*.
 #
-# Their *controls* are sign descent with the predicted steps. After 8,000 the first run is where its control
-# is. The others are behind theirs: for some real memories, the denominators hold old squares. On our points
-# that is their clock. From $\eta = 0.05$ to $0.1$ the step hardly grows, the memory nearly four times: the
-# last run was *slow*, not stuck.
+# The *controls* are sign descent with the predicted steps. After 8,000 the first run is where its control is.
+# The others are behind theirs: for some real memories, the denominators hold old squares. On our points that
+# is their clock, to 1.5 degrees. From $\eta = 0.05$ to $0.1$ the step hardly grows, the memory nearly four
+# times: the last run was *slow*, not stuck.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
@@ -692,15 +690,13 @@ def taken_over(path, A, beta2, eps):
 print("eta     beta2    takes over: with c = 0   measured   in memories   degrees then")
 runs = [(ETA[run], BETA2[run], by_adam[:, run]) for run in range(3, 8)]
 runs.insert(2, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-8)[:, 0]))
-before = 30
-for eta, beta2, path in runs:
+for (eta, beta2, path), near in zip(runs, (33.3, 34.5, 34.7, 37.8, 38.0, 41.4), strict=True):
     step, memory = adam_step(eta, mu_inf, 0.9, beta2)
     predicted, seen = np.log(1e8) / (step * mu_inf), taken_over(path, A, beta2, 1e-8)
     then, end = degrees(path[[seen - 1, -1]])
     print(f"{eta:<7} {beta2:<8} {predicted:22,.0f} {seen:10,} {seen / memory:13.1f} {then:14.1f}")
     assert abs(seen / predicted - 1) < 0.03, again("03.4")
-    assert before < then > end > 30
-    before = then
+    assert abs(then - near) < 0.3 < min(then - end, end - 30)
 
 # %%
 rows = []
@@ -712,9 +708,7 @@ for cloud in [random_points(seed, n, d) for n, d in ((20, 6), (30, 12)) for seed
     law, rival = (second - first) * np.array([nu, 0.05 * mu]) / np.log(1e8)
     rows.append((nu * first / np.log(1e8), law, rival))
 low, high = np.min(rows, axis=0), np.max(rows, axis=0)
-for k, name in enumerate(
-    ("step, over c = 0", "1e-8 to 1e-16, times nu / log(1e8)", "times eta mu / log(1e8)")
-):
+for k, name in enumerate(("step over c = 0", "on to 1e-16, times nu / log(1e8)", "times eta mu / log(1e8)")):
     print(f"{name}: {low[k]:.2f} to {high[k]:.2f}")
 assert high[0] < 0.96 < 0.985 < low[1] <= high[1] < 1.015 < 1.1 < low[2], again("03.4")
 
@@ -724,7 +718,7 @@ assert high[0] < 0.96 < 0.985 < low[1] <= high[1] < 1.015 < 1.1 < low[2], again(
 # degrees short. All six then turn towards $\ell_2$ (Figure 3 dashes the first), but do not come near it: a
 # step is now $\eta/\varepsilon$ times the gradient, and fades with it.
 #
-# On twelve sets of random points $\varepsilon$ comes 5 to 17 percent early. From one $\varepsilon$ to the next,
+# On twelve sets of random points $\varepsilon$ comes 5 to 17 percent early. From $10^{-8}$ to $10^{-16}$,
 # where $c$ drops out, $\nu$ is right to one percent (second line); full steps are off by more than ten.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
@@ -747,14 +741,8 @@ for run, label, line, color in drawn:
     if run == 3:
         t = round(np.log(1e8) / (real[1] * mu_inf))
         ax.plot(t, angles[t - 1, run], "x", color=COLORS["black"], markersize=8, markeredgewidth=2, zorder=4)
-ax.semilogx(
-    at[at <= 8_000],
-    control[2, at[at <= 8_000] - 1],
-    ":",
-    color=COLORS["orange"],
-    linewidth=2.2,
-    label=r"control, $\eta = 0.1$",
-)
+at = at[at <= 8_000]
+ax.semilogx(at, control[2, at - 1], ":", color=COLORS["orange"], linewidth=2, label="control, third run")
 for rho in (np.inf, 2.0):
     ax.axhline(degrees(best[rho][0]), color=COLORS["grey"], linewidth=1.3)
     ax.text(11, degrees(best[rho][0]) - 0.3, NAMES[rho], va="top")
@@ -992,7 +980,7 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 #
 # Not twice as late: with $c = 0$ at step 41,836 in place of 38,195 (measured: 41,355 and 38,488). With so
 # long a memory $\nu$ is 0.96 of its limit $\frac12 \log (1/\beta_2)$, and with half the margin still 0.88 of
-# it. But the real memory is a third as long, so almost five have passed in place of 1.4.
+# it. But the real memory is less than a third as long, so almost five have passed, not 1.4.
 # </details>
 
 # %%
