@@ -713,10 +713,10 @@ for k, name in enumerate(("step over c = 0", "on to 1e-16, times nu / log(1e8)",
 assert high[0] < 0.96 < 0.985 < low[1] <= high[1] < 1.015 < 1.1 < low[2], again("03.4")
 
 # %% [markdown]
-# On our points $c$ is small: without it all six are right to three percent. The more memories, the nearer to
-# $\ell_\infty$, at three $\beta_2$. Torch's defaults (third row) have 1.4 and are taken over almost eight
-# degrees short. All six then turn towards $\ell_2$ (Figure 3 dashes the first), but do not come near it: a
-# step is now $\eta/\varepsilon$ times the gradient, and fades with it.
+# On our points $c$ is small: without it all six are right to three percent. In this table, the more memories,
+# the nearer to $\ell_\infty$, at three $\beta_2$. Torch's defaults (third row) have 1.4, and are taken over
+# almost eight degrees short. All six then turn towards $\ell_2$ (Figure 3 dashes the first), but do not come
+# near it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
 #
 # On twelve sets of random points $\varepsilon$ comes 5 to 17 percent early. From $10^{-8}$ to $10^{-16}$,
 # where $c$ drops out, $\nu$ is right to one percent (second line); full steps are off by more than ten.

@@ -172,6 +172,23 @@ def test_epsilon_takes_over_by_a_law_of_differences(lesson, seed, n, d):
             assert abs(second - first - foretold) < abs(second - first - rival)
 
 
+@pytest.mark.parametrize(("n", "d"), [(20, 6), (30, 12)])
+@pytest.mark.parametrize("seed", [1, 2, 33])
+def test_how_far_adam_comes_before_epsilon_is_a_matter_of_real_memories(lesson, seed, n, d):
+    A = lesson["random_points"](seed, n, d)
+    mu = lesson["largest_margin"](A, np.inf)[1]
+    found = []
+    for eta, beta2 in ((0.05, 0.95), (0.01, 0.99), (0.5, 0.95)):
+        step, memory = adam_step(eta, mu, 0.9, beta2)
+        path = lesson["adam"](A, round(20 / (step * mu)), eta, beta2, 1e-8)[:, 0]
+        seen = lesson["taken_over"](path, A, beta2, 1e-8)
+        found.append((seen / memory, (A @ path[seen - 1]).min() / np.abs(path[seen - 1]).max() / mu))
+    (many, share), (as_many, same), (few, less) = found
+    assert 1 < as_many / many < 1.5 < 50 * few < many  # the third has steps ten times as long
+    assert share == pytest.approx(same, abs=0.01)
+    assert less < share
+
+
 def test_half_the_points_hardly_delay_epsilon(lesson):
     """Question 3: with points half as long, torch's Adam is taken over 7 percent later, not twice as late."""
     A = np.array([[2.9, -0.4], [1.8, 0.8], [1.7, 1.0], [1.8, 3.1], [2.3, 3.6], [1.9, 2.5]])
