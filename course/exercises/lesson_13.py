@@ -429,7 +429,7 @@ WHETHER = Exercise(
         _whether_by(finish=lambda lags: 1 - lags > 0),
         "Return the rates themselves, not whether they are above 0.",
         lambda K, helps: _at_rest(K)[helps],
-        "That is a multiplier in the SVM over all lost tokens: above 0 where one returns, but not how fast.",
+        "Those are multipliers in the SVM over all lost tokens. Asked is how fast the pulls grow.",
         _as_one_of_all,
         "Those that would help are tiny yet, and no part of what rests: leave their rows and columns out.",
         _whether_by(pulls=_plain),

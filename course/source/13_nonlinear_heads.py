@@ -264,7 +264,7 @@ def both_parts(X, z, s):
 check("13.2", both_parts)
 
 # %% [markdown]
-# For the picture's sequence only $p = W z$ matters. We search every circle for the best $p(R)$.
+# Here only $p = W z$ matters. We search every circle for the best $p(R)$.
 
 
 # %%
@@ -339,8 +339,7 @@ check("13.3", third)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.4 Descent bounces
 #
-# Descent in the plane, for the label $-1$, with *normalised* steps: each of the length $\eta$, straight down
-# the loss $-y f$.
+# Descent in the plane, label $-1$, with *normalised* steps of length $\eta$ straight down the loss $-y f$.
 
 
 # %%
@@ -479,7 +478,7 @@ print(f"w_3 brings {(off[:, 2] < off[:, 1]).sum()} of 40 closer; longer than W_f
 # %%
 runs = measured("13.runs").load()
 accepted, label, rises, many, best = (runs[k].values for k in ("accepted", "label", "rises", "kept", "best"))
-print(" " * 7, "     sequences  an edge rises            mix     rule wrong   set the best")
+print(" " * 7, "     sequences  an edge rises            mix     rule wrong     (best set)")
 for k, name in enumerate(("gelu(4 Vx)", "tanh(4 Vx)", "gelu(256 Vx)")):
     print(f"{name}: {accepted[k].sum()} of 800 accepted, error (95%) {np.quantile(runs.error[k], 0.95):.2f}")
     for sign in (1, -1):
@@ -507,7 +506,7 @@ all_40 = heads.MLPHead(6, 6, 40, "gelu", 4.0, init=all_heads.V[120:160])
 W = torch.tensor(lesson_13.descend(part_of, all_40, 0.1, STEPS))  # between two steps, (marks, 40, 6, 6)
 h = torch.einsum("ntd,jde,ne->jnt", tokens.X[0], W[:, 18], tokens.z[0]).numpy()
 s, at = softmax(h, axis=-1), list(STEPS).index(3000)
-print("best shares", shares[0, 1].numpy(), "after 3,000, 30,000 steps", s[at, 1], s[-1, 1])
+print("second sequence: best", shares[0, 1].numpy(), "after 3,000, 30,000 steps", s[at, 1], s[-1, 1])
 toward = torch.tensor(np.array([part[1] for part in parts])).view(40, 6, 6)
 gaps = lesson_13.apart(W[[at, -1]], toward).numpy()
 print("1 - cosine with W_dir then: run 138", gaps[:, 18], "median of 40", np.median(gaps, axis=1))
@@ -633,7 +632,7 @@ check("13.5", growth_at_rest)
 # > the token returns **if this lag is below 1**, and stays out if above. Some lag is below 1 if and only if
 # > one that would help is a support token in the SVM over all lost ones: what $c_{it} > 0$ rules out in 13.3.
 #
-# All of 300 problems for each $d = 4, 6, 10$: a token is *lost* with attention below 1/2 % after 3,000 steps,
+# All 300 problems for each $d = 4, 6, 10$: a token is *lost* with attention below 1/2 % after 3,000 steps,
 # *back* if above by 60,000; *for ever* (also $d = 5, 8, 12$) asks whether gradient flow, $10^{12}$ times as
 # long, brings one back. Conditions *hold*: shares within .01 of their rest, no negative cost above $-.01$.
 
@@ -688,7 +687,7 @@ show(
 # are early: 1/2 % comes before $-\infty$. Alone, tokens would be back too often, too soon.
 #
 # **For ever, where the conditions hold, the law is right in 105 of 108 runs**, "lag below 1" in 96, "never"
-# in 70. Where they do not, it is right in 39 of 52, hardly more than "lag below 1".
+# in 70. Where they do not: 39 of 52, 38 and 24.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.7 The published curves
@@ -719,7 +718,7 @@ for k, (what, published, _) in enumerate(rows_13.CURVES.values()):
 # %% [markdown]
 # ## Questions
 #
-# A lost token that would help has the lag 2. Which pull brings it back?
+# A lost token that would help has lag 2. Which pull brings it back?
 # <details><summary>Answer</summary>
 #
 # With the others held it grows at the rate $1 - 2 + K_{tt} |\pi_t|$: one with $|\pi_t| > 1/K_{tt}$. (That
