@@ -268,24 +268,21 @@ check("13.2", both_parts)
 
 
 # %%
-def attention(p, X):
-    return softmax(X @ p, axis=0)
-
-
 def best_on_circle(R, y):
     """The p (2,) of length R with the largest y f: all angles, then closer and closer."""
     angles = np.linspace(-np.pi, np.pi, 721)
     for _ in range(16):
         p = R * np.stack([np.cos(angles), np.sin(angles)])
-        top = angles[(y * head(attention(p, x).T @ x, V)).argmax()]
+        top = angles[(y * head(softmax(x @ p, axis=0).T @ x, V)).argmax()]
         angles = top + (angles[1] - angles[0]) * np.linspace(-1.5, 1.5, 31)
     return R * np.array([np.cos(top), np.sin(top)])
 
 
-z = np.array([1.0, 0.0])  # then p = W z is the first column of W
-edge = np.linspace([0, 0, 1], [0, 1, 0], 100_001)  # mixtures of tokens 2 and 3
-s_best = edge[head(edge @ x, V).argmin()]
-W_fin, W_dir = (np.asarray(W) for W in both_parts(x, z, s_best))
+z = torch.tensor([[1.0, 0.0]]).double()  # then p = W z is the first column of W
+sequence = data.TokenData(torch.tensor(x)[None], z, -torch.ones(1).double(), torch.zeros(2).double())
+own_head = heads.MLPHead(2, 2, activation="gelu", scale=4.0, init=torch.tensor(V))
+s_best = mixtures.best_mixture(own_head, sequence)[0].numpy()
+W_fin, W_dir = (np.asarray(W) for W in both_parts(x, z[0].numpy(), s_best))
 p_fin, p_dir = W_fin[:, 0], W_dir[:, 0]
 print(f"best mixture {s_best}, p_fin {p_fin}, p_dir {p_dir}")
 for R in (2, 5, 10, 20):
@@ -345,7 +342,7 @@ check("13.3", third)
 # %%
 def uphill(p):
     """Gradient of the loss -y f = f at p (runs, 2): each token's gain over the mixture counts."""
-    s = attention(p.T, x).T
+    s = softmax(p @ x.T, axis=1)
     middle = s @ x
     gain = ((x - middle[:, None]) * gradient(middle, V)[:, None]).sum(axis=-1)
     return (s * gain) @ x
@@ -362,7 +359,7 @@ lengths = np.linalg.norm(walk[1:] + walk[:-1], axis=-1) / 2  # between two steps
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.3), width_ratios=(1.25, 1))
 fig.get_layout_engine().set(wspace=0.06)
 plane = np.stack(np.meshgrid(np.linspace(-6, 0.4, 129), np.linspace(-0.4, 0.3, 97)))
-above = head(attention(plane.reshape(2, -1), x).T @ x, V).reshape(97, 129) - head(s_best @ x, V)
+above = head(softmax(x @ plane.reshape(2, -1), axis=0).T @ x, V).reshape(97, 129) - head(s_best @ x, V)
 levels = np.arange(-4, 0.6, 0.5)
 shades = left.contourf(*plane, np.log10(above.clip(1e-9)), levels=levels, cmap="Blues_r", extend="both")
 fig.colorbar(shades, ax=left, ticks=[-4, -3, -2, -1, 0], label="$\\log_{10}$ (best $y f$ $-$ $y f$)")
@@ -408,11 +405,11 @@ show(
 # %%
 across, N = p_fin / np.linalg.norm(p_fin), np.linalg.norm(p_dir)
 far = p_fin + 12 * p_dir  # on the floor
-q = (head(attention(far, x) @ x, V) - head(s_best @ x, V)) * np.exp(12)
+q = (head(softmax(x @ far) @ x, V) - head(s_best @ x, V)) * np.exp(12)
 H = (uphill(far + 1e-3 * np.outer([1, -1], across)) @ across @ [1, -1]) / 2e-3
-for j in (100, 1000, 3000, 30_000):
+for j in (100, 1000, 30_000):
     foretold, sides = N * np.log(2 * q * j / (H * N**2)), (walk[j : j + 2, 1] - p_fin) @ across / 0.1
-    print(f"j = {j:6,}: R foretold {foretold:.2f}, found {lengths[j]}; off the floor {sides} eta")
+    print(f"j = {j:6,}: R foretold {foretold:.2f}, found {lengths[j].round(2)}; off the floor {sides} eta")
 assert (np.abs(lengths[30_000] - foretold + [0, 0, 0.31]) < 0.03).all()
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -444,6 +441,8 @@ rows["the SVM's lags"] = lesson_13.fall(tokens, solution.value, first)
 rows["costs, none below 0"] = mixtures.costs(mlp, tokens, shares)
 for name, of in rows.items():
     print(f"{name:20s}", *(str(row.double().numpy().round(2) + 0.0) for row in of[0]))
+held = mixtures.mixture_path(mlp, tokens, shares, [32, 256, 4096])["W"][-1]  # with these shares, imposed
+print(f"R = 4,096: 1 - cosine with W_dir {lesson_13.apart(held, solution.value).item():.0e}")
 
 # %% [markdown]
 # For 40 problems, run 138 among them, we add the parts one by one, with $W$'s own multiple of
@@ -643,9 +642,8 @@ pulls, d, hold, back, ever = lesson_13.lost_runs()
 law, far = (np.array([lesson_13.first_return(growth, *A, 3000, end) for A in pulls]) for end in (6e4, 3e15))
 alone = np.array([(3000 * (1 - 1 / (np.diag(K) * pi)[pi < 0])).min() for pi, K in pulls])
 lag = np.array([1 - growth_at_rest(K, pi < 0).max() for pi, K in pulls])
-told, came = np.isin(d, (4, 6, 10)), np.isfinite(back)
-mixes = measured("13.returns").load().mixes.values.sum()
-print(f"{told.sum()} of {mixes} runs that mix lose one that would help; back in {came[told].sum()}")
+told, came, mixes = np.isin(d, (4, 6, 10)), np.isfinite(back), measured("13.returns").load().mixes.values
+print(f"{told.sum()} of {mixes.sum()} runs that mix lose one that would help; back in {came[told].sum()}")
 for name, guess, of in (("law", law, told), ("where they hold", law, told & hold), ("alone", alone, told)):
     said = of & (guess < 60_000)
     off = np.abs(np.log(guess[said & came] / back[said & came]))
