@@ -70,6 +70,8 @@ MOVES = Exercise(
         "There is one layer: what a visible token itself sees does not enter.",
         lambda sees: sees | sees.swapaxes(-1, -2),
         "To be seen by a token is not to see it: position k's output needs what k sees, and its own query.",
+        lambda sees: sees & ~_own(sees),
+        "A position's own token moves it, too: as its query, or as a token that it sees.",
         lambda sees: ~_moves(sees),
         "The other way round: True where the output moves.",
         lambda sees: np.repeat(sees.any(axis=-1, keepdims=True), sees.shape[-1], axis=-1),
@@ -128,6 +130,12 @@ PRICE = Exercise(
         "a = x_alpha keeps the rows, but is not the shortest: the others may get something below 0.",
         _price_by(lambda m: np.where(m > 1, m / np.maximum(m - 1, 1), 0)),
         "The inverse: m / (m - 1) is the squared distance from x_alpha to the others' mean; take 1 over it.",
+        _price_by(lambda m: 1 + 1 / np.maximum(m - 1, 1)),
+        "a is x_alpha less the mean of all m tokens, not of the others: leads of exactly 1 need no more.",
+        _price_by(lambda m: np.where(m > 1, m / np.maximum(m - 1, 1), 1)),
+        "a is x_alpha less the mean of all m tokens, not of the others: leads of exactly 1 need no more.",
+        _price_by(lambda m: (1 - 1 / m) ** 0.5),
+        "The terms are orthogonal: their squared lengths add up, not their lengths.",
         _price_by(lambda m: 1 - 1 / m, lambda sees: sees.sum(axis=-2)),
         "Row k of the mask says what position k sees; you count by whom a token is seen.",
         _price_by(lambda m: 1 - 1 / m, lambda sees: np.full(sees.shape[:2], sees.shape[-1])),
@@ -165,117 +173,118 @@ PRICE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 14.3 crowd or view
-def _share(prices, seen):
-    """What the positions' prices add up to, over those of full attention."""
-    return float(np.sum(prices(seen)) / np.sum(prices(np.full(len(seen), float(len(seen))))))
+# --------------------------------------------------------------------------- 14.3 the crowd, first and last
+def _share(lengths, seen):
+    """What the positions' squared lengths add up to, over those of full attention."""
+    return float(np.sum(lengths(seen)) / np.sum(lengths(np.full(len(seen), len(seen)))))
 
 
-def _split_by(
-    crowd=lambda seen, missed, full: missed[seen == len(seen)].mean() / full,
-    view=lambda seen, missed, full: missed.mean() / missed[seen == len(seen)].mean(),
-    forecast=lambda seen: _share(lambda m: 1 - 1 / m, seen),
+def _first_length(m):
+    return (1 - 1 / m) / m
+
+
+def _last_length(m):
+    return 1 - 1 / m
+
+
+def _forecast_by(
+    first=lambda seen: _share(_first_length, seen),
+    last=lambda seen: _share(_last_length, seen),
 ):
-    """An answer from its three parts."""
+    """An answer from its two parts."""
 
-    def answer(seen, missed, full):
-        seen, missed = np.asarray(seen), np.asarray(missed, dtype=float)
-        return float(crowd(seen, missed, full)), float(view(seen, missed, full)), forecast(seen)
+    def answer(seen):
+        seen = np.asarray(seen)
+        return first(seen), last(seen)
 
     return answer
 
 
-_split = _split_by()
+_forecast = _forecast_by()
 
 
-def _split_cases(rng):
-    """A causal mask, and others in which several see all, not the last one alone, and some have no choice."""
-    cases = [(np.arange(1, 5), np.array([0.0, 0.02, 0.05, 0.08]), 0.1)]
-    for T, wide in ((4, 2), (5, 1), (6, 2), (8, 3)):
+def _first_by(lengths):
+    return _forecast_by(first=lambda seen: _share(lengths, seen))
+
+
+def _last_by(lengths):
+    return _forecast_by(last=lambda seen: _share(lengths, seen))
+
+
+def _forecast_cases(rng):
+    """A causal mask, and others in which several see all or none does, and some have no choice."""
+    cases = [(np.arange(1, 5),), (np.array([1, 3, 2, 2, 4]),)]
+    for T, wide in ((4, 2), (6, 2), (8, 3)):
         narrow = rng.integers(2, T, size=T - wide)
         narrow[0] = 1
-        seen = np.concatenate([np.full(wide, T), narrow])
-        missed = (seen - 1) * rng.uniform(0.01, 0.03, size=T)
-        order = np.roll(np.arange(T), 1 - rng.integers(2, T - wide + 1))
-        cases.append((seen[order], missed[order], float(rng.uniform(0.25, 0.4))))
+        cases.append((rng.permutation(np.concatenate([np.full(wide, T), narrow])),))
     return cases
 
 
-SPLIT = Exercise(
+FORECAST = Exercise(
     id="14.3",
-    title="Crowd or view?",
+    title="The crowd, first and last",
     points=3,
     minutes=15,
     difficulty=3,
-    reference=_split,
-    cases=_split_cases,
+    reference=_forecast,
+    cases=_forecast_cases,
     misconceptions=known(
-        lambda *a: (lambda c, v, f: (v, c, f))(*_split(*a)),
-        "Crowd and view have changed places.",
-        _split_by(crowd=lambda seen, missed, full: missed.mean() / full),
-        "That is the whole gain: positions with a narrow view are in it, too. Compare those that see all T.",
-        _split_by(view=lambda seen, missed, full: missed.mean() / full),
-        "That is the whole gain. View is what is left of it when the crowd's part is taken out.",
-        _split_by(crowd=lambda seen, missed, full: missed[-1] / full),
-        "It need not be the last position that sees all T tokens.",
-        _split_by(
-            crowd=lambda seen, missed, full: missed[-1] / full,
-            view=lambda seen, missed, full: missed.mean() / missed[-1] if missed[-1] else np.nan,
+        lambda seen: _forecast(seen)[::-1],
+        "First and last have changed places.",
+        _first_by(_last_length),
+        "First: after one step a is not yet x_alpha less the mean. All attention is 1/m: differentiate f there.",
+        _first_by(lambda m: (1 - 1 / m) / m**2),
+        "First: each of the m entries of a has the variance (1 - 1/m) / m^2. There are m of them.",
+        _first_by(lambda m: 1 / m),
+        "First: the derivative takes off the mean score, which costs the factor 1 - 1/m.",
+        _first_by(lambda m: (m > 1) / m),
+        "First: the derivative takes off the mean score, which costs the factor 1 - 1/m.",
+        _first_by(lambda m: 1 / m**2),
+        "First: a has m entries (score less mean) / m, each of the mean square (1 - 1/m) / m^2.",
+        _first_by(lambda m: m - 1.0),
+        "First: the derivative has the attention, 1/m, as a factor; it counts squared.",
+        _first_by(lambda m: (m - 1) / m**3),
+        "First: each of the m entries of a has the variance (1 - 1/m) / m^2. There are m of them.",
+        _first_by(lambda m: (1 - 1 / m) ** 2 / m),
+        "First: the m scores share their mean: a squared score less it is 1 - 1/m of the variance, not its square.",
+        _first_by(lambda m: (m > 1) * 1.0),
+        "First: not all who choose count alike: the attention 1/m is a factor of the derivative.",
+        _first_by(lambda m: ((1 - 1 / m) / m) ** 0.5),
+        "First: the sum of |a|^2, not of |a|.",
+        _last_by(lambda m: m - 1.0),
+        "Last: those are the rows, m - 1 a position. But they share one term: how long is its a?",
+        _last_by(lambda m: 1.0 * m),
+        "Last: not tokens count but terms, one a position: how long is the a of a position that sees m tokens?",
+        _last_by(lambda m: 1.0 * (m > 1)),
+        "Last: those who choose do not count alike: |a|^2 is 1 - 1/m, a half with two tokens (exercise 14.2).",
+        _last_by(lambda m: (1 - 1 / m) ** 0.5),
+        "Last: the sum of |a|^2, not of |a|.",
+        _last_by(lambda m: (1 - 1 / m) ** 2),
+        "Last: |a|^2 itself is 1 - 1/m (exercise 14.2): it is not squared again.",
+        _last_by(lambda m: 1 / m),
+        "Last: |a|^2 is 1 - 1/m (exercise 14.2): a is x_alpha less the mean of the m tokens.",
+        _forecast_by(
+            first=lambda seen: float(np.mean(_first_length(seen))),
+            last=lambda seen: float(np.mean(_last_length(seen))),
         ),
-        "The last position need not see all T tokens: look in `seen` for those that do.",
-        _split_by(
-            crowd=lambda seen, missed, full: missed[seen.argmax()] / full,
-            view=lambda seen, missed, full: missed.mean() / missed[seen.argmax()],
+        "Over what it is with full attention, where every position sees T tokens.",
+        _forecast_by(
+            first=lambda seen: float(np.sum(_first_length(seen))),
+            last=lambda seen: float(np.sum(_last_length(seen))),
         ),
-        "Several positions may see all T tokens: take the mean of their shares.",
-        _split_by(
-            crowd=lambda seen, missed, full: missed.max() / full,
-            view=lambda seen, missed, full: missed.mean() / missed.max(),
+        "Over what it is with full attention, where T positions see T tokens each.",
+        _forecast_by(
+            first=lambda seen: _share(_first_length, seen) ** 0.5,
+            last=lambda seen: _share(_last_length, seen) ** 0.5,
         ),
-        "Take the positions that see all T tokens, and their mean, not the largest share.",
-        _split_by(view=lambda seen, missed, full: missed[seen > 1].mean() / missed[seen == len(seen)].mean()),
-        "The mean of `missed` is over all positions, with those that have no choice.",
-        _split_by(
-            view=lambda seen, missed, full: missed[seen < len(seen)].mean() / missed[seen == len(seen)].mean()
-        ),
-        "Crowd times view has to take `full` to the mean of `missed` over *all* positions.",
-        lambda *a: (lambda c, v, f: (1 / c, 1 / v, f))(*_split(*a)),
-        "Factors by which misses change from full attention to the mask: below 1 where they get fewer.",
-        lambda *a: (lambda c, v, f: (1 - c, 1 - v, f))(*_split(*a)),
-        "Factors, not what they take away: crowd times view has to be the mean of `missed` over `full`.",
-        _split_by(
-            crowd=lambda seen, missed, full: full - missed[seen == len(seen)].mean(),
-            view=lambda seen, missed, full: missed[seen == len(seen)].mean() - missed.mean(),
-        ),
-        "Factors, not differences: crowd times view has to take `full` to the mean of `missed`.",
-        _split_by(forecast=lambda seen: _share(lambda m: m - 1.0, seen)),
-        "Those are the rows, m - 1 a position. But they share one term, a x_ik^T: how long is its a?",
-        _split_by(forecast=lambda seen: _share(lambda m: 1.0 * m, seen)),
-        "Not tokens count but terms, one a position: how long is the a of a position that sees m tokens?",
-        _split_by(forecast=lambda seen: _share(lambda m: 1.0 * (m > 1), seen)),
-        "Those who choose do not count alike: |a|^2 is 1 - 1/m, a half with two tokens (exercise 14.2).",
-        _split_by(forecast=lambda seen: _share(lambda m: (1 - 1 / m) ** 0.5, seen)),
-        "Signs are random: the terms add up in squares, so |a|^2 counts, not |a|.",
-        _split_by(forecast=lambda seen: _share(lambda m: 1 - 1 / m, seen) ** 0.5),
-        "Proportional to the mean square, not to its root.",
-        _split_by(forecast=lambda seen: _share(lambda m: (1 - 1 / m) ** 2, seen)),
-        "|a|^2 itself is 1 - 1/m (exercise 14.2): it is not squared again.",
-        _split_by(forecast=lambda seen: _share(lambda m: 1 / m, seen)),
-        "|a|^2 is 1 - 1/m (exercise 14.2): a is x_alpha less the mean of the m tokens.",
-        _split_by(forecast=lambda seen: float(np.mean(1 - 1 / seen))),
-        "Over what it is with full attention, where each position adds 1 - 1/T.",
-        _split_by(forecast=lambda seen: float(np.sum(1 - 1 / seen))),
-        "Over what it is with full attention, where T positions add 1 - 1/T each.",
-        _split_by(forecast=lambda seen: float(np.sum(1 - 1 / seen) / len(seen) ** 2)),
-        "The dimension and the room of W are the same under both masks: over what full attention adds.",
-        _split_by(
-            forecast=lambda seen: (_share(lambda m: 1 - 1 / m, seen) * len(seen) - 1) / (len(seen) - 1)
-        ),
-        "Count all terms alike, the position's own, too.",
-        _split_by(forecast=lambda seen: 1 / _share(lambda m: 1 - 1 / m, seen)),
+        "The factor of S, the sum of squares, not its root.",
+        lambda seen: tuple(1 / one for one in _forecast(seen)),
         "The other way round: the mask's sum over that of full attention.",
-        _split_by(
-            forecast=lambda seen: _share(lambda m: 1 - 1 / m, np.append(seen[seen < len(seen)], len(seen)))
+        lambda seen: tuple(1 - one for one in _forecast(seen)),
+        "A factor by which S changes, not the part it loses.",
+        lambda seen: tuple(
+            _share(one, np.append(seen[seen < len(seen)], len(seen))) for one in (_first_length, _last_length)
         ),
         "Count the terms of all positions.",
     ),
@@ -392,4 +401,4 @@ FALLS = Exercise(
     ),
 )
 
-EXERCISES = [MOVES, PRICE, SPLIT, FALLS]
+EXERCISES = [MOVES, PRICE, FORECAST, FALLS]

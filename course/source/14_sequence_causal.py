@@ -6,17 +6,18 @@
 #
 # **The question: where does training go when every position asks and one W has to answer them all?**
 #
-# It goes to one SVM over all positions; a mask only says which rows that has. Whether one $W$ has room for a
-# *random* choice can be counted beforehand. Room for the best tokens is not enough, though: training may
-# settle for others. It does so less often under a causal mask, and we find out why.
+# In our runs it goes to one SVM over all positions; a mask only says which rows that has. Whether one $W$ has
+# room for a *random* choice can be counted beforehand. Room for the best tokens is not enough, though: training
+# may settle for others. It does so less often under a causal mask; we split this gain in two, and see when in
+# training one part of it arises.
 
 # %% [markdown]
 # **After this lesson you can**
 #
-# - say what a mask takes out of the output, the loss and the SVM, and find a leak;
+# - say what a mask takes out of the output, the loss and the SVM;
 # - predict $\lVert W_{\mathrm{mm}}\rVert$ from the mask alone, where tokens are orthonormal;
 # - predict at which dimension one $W$ can make a random choice of tokens;
-# - split what a causal mask gains into two parts, and forecast one of them;
+# - split what a causal mask gains into two parts, and forecast one after a step and in the end;
 # - tell which positions fall for the padding when its mask is forgotten.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson 07](07_local_global_tokens.ipynb)
@@ -200,7 +201,7 @@ for sees in (visible(lengths.numpy(), 5, True), np.tile(gaps, (3, 1, 1))):
 # ## 14.3 The SVM of all positions
 #
 # > **SAtt-SVM**, S for sequence (after Tarzanagh, Li, Thrampoulidis and Oymak, 2023). For a choice $\alpha$
-# > of one visible token per position,
+# > of one visible token per position that sees any,
 # >
 # > $$W_{\mathrm{mm}}(\alpha) = \arg\min_W \lVert W\rVert_F \quad\text{subject to}\quad
 # > (x_{i\alpha_{ik}} - x_{it})^\top W x_{ik} \ge 1 \quad
@@ -231,7 +232,7 @@ def sequences(n, T, d, trials, seed, causal):
 
 
 def trained(tokens, steps):
-    """The model after growing normalised steps from W = 0, in each trial."""
+    """The model after growing normalised steps (lesson 10) from W = 0, in each trial."""
     model = models.CrossAttention(tokens.X.shape[-1], trials=tokens.trials[0])
     optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
     train.fit(model, tokens, optimizer, steps, every=steps, schedule=train.growing, progress=False)
@@ -367,7 +368,7 @@ def predicted_share(seen, D):
     number = np.ones(1)
     for m in seen:
         number = np.convolve(number, share_of[m])
-    return max(0.0, 1 - 2 * number[D + 1 :: 2].sum())  # lesson 12 adds up D, D - 2, ...; this is the rest
+    return max(0.0, 1 - 2 * number[D + 1 :: 2].sum())  # lesson 12 adds up D - 1, D - 3, ...; this is the rest
 
 
 found, longer = measured("14.feasible").load(), measured("14.longer").load()
@@ -416,7 +417,7 @@ ax.legend(loc="upper left", fontsize=10)
 show(
     fig,
     alt="Share of feasible random choices against d squared over the sum of nu. For full and causal masks "
-    "and all lengths it rises from 0 to 1 around 1, close to the predictions.",
+    "and all lengths it rises from 0 to 1 around 1, near the predictions.",
 )
 
 # %% [markdown]
@@ -425,7 +426,8 @@ show(
 
 # %% [markdown]
 # **The shares of random choices rise at the predicted $d$**, for a causal mask before full attention. (Not
-# every interval holds the prediction; $T = 8$ and 16 come up to half a dimension early.) The best choice may
+# every interval holds the prediction. $T = 8$ and 16 come up to half a dimension early: a bias, where $d < T -
+# 1$.) The best choice may
 # go another way: for one sequence of 5 with full attention it is feasible more often at $d = 2$, less often
 # at $d = 3$.
 #
@@ -482,159 +484,175 @@ assert min(top.min(), cosine) > 0.98
 # their best token.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 14.6 Why causal models are more often global
+# ## 14.6 What a causal mask gains
 #
 # Feasible is not the same as found. Call it a **miss** where a position's largest attention is not on its
 # best token. In every run of this section some $W$ has the best token at all positions, and yet many miss.
 # Under a causal mask fewer do. Three things differ: the *order*, from short to long; the **view**, how many
 # tokens a position sees itself; and the **crowd**, how many the others see. Two more masks help to tell
-# them apart:
+# them apart (here a position may not see itself):
 #
 # - **shuffled**: the $k$-th position sees $k$ random tokens;
 # - **narrow**: full, but the last positions of the three sequences see 2, 3 and 4 random tokens.
 #
-# **Predict before you run on**: the last position sees all tokens, causal or full. Does it miss as often?
-#
-# How is one position in another's way? Suppose $W$ is the sum of the terms $a\, x_{ik}^\top$ of section
-# 14.4. The term $a\, x_{jk'}^\top$ of a position $k'$ in another sequence $j$ moves the logit $h_{ikt}$ as
-# well, by $(x_{it}\cdot a)(x_{ik}\cdot x_{jk'})$, two products of random directions.
+# Positions that see all $T$ tokens differ in crowd alone: they miss less often by the factor *crowd*. The
+# factor *view* is the rest: the product takes misses of full attention to those under the mask.
+
+
+# %%
+def factor(below, above):
+    """The ratio of means over paired runs, for two arrays (..., runs), and half its 95% interval."""
+    ratio = below.mean(-1) / above.mean(-1)
+    spread = (below - ratio[..., None] * above).std(-1) / above.mean(-1)
+    return ratio, 1.96 * spread / below.shape[-1] ** 0.5
+
+
+runs = measured("14.controls").load().sel(n=3)
+assert runs.feasible.all()  # the best choice, in each run
+missed = runs.missed.mean("missed_0")  # mask, d, run, position
+full, shares = missed.sel(mask="full").mean("missed_1").values, runs["global"].mean("trial")
+print("n = 3, T = 5, 480 runs each; d =", "".join(f"{d:13d}" for d in runs.d.values))
+for mask in ("full", "causal", "shuffled"):
+    print(f"{'global runs, ' + mask:32s}", "".join(f"{one:13.2f}" for one in shares.sel(mask=mask).values))
+print(f"{'positions that miss, full':32s}", "".join(f"{one:13.2f}" for one in full.mean(1)))
+factors = {}
+for mask in ("causal", "shuffled"):
+    one = missed.sel(mask=mask).values
+    factors[f"crowd, {mask}"] = factor(one[..., -1], full)
+    factors[f"view, {mask}"] = factor(one.mean(-1), one[..., -1])
+alone = runs.missed.sel(mask="narrow").values[..., -1]  # (d, run, sequence): see 2, 3, 4 tokens
+factors["view, in a full crowd"] = factor((alone.sum(-1) + full) / 5, full)  # one token: no miss
+for name, values in factors.items():
+    print(f"{name:32s}", "".join(f"{one:6.2f} ± {half:.2f}" for one, half in zip(*values, strict=True)))
+    assert (abs(values[0] - 0.67) < 0.1).all() if "crowd," in name else (values[0] < 0.55).all()
+assert (shares.sel(mask="full") + 0.2 < shares.sel(mask="causal")).all()
+assert (shares.sel(mask="shuffled") - shares.sel(mask="causal")).mean() > -0.03
 
 # %% [markdown]
-# ### Exercise 14.3: Crowd or view?
+# **Order does not help**: shuffled is not behind causal. **The smaller crowd helps**: positions that see all
+# five tokens miss about two thirds as often. **The narrower view helps more**: by a factor of about a half or
+# less, and by about as much in a full crowd. We measure view and do not explain it; $1/T$ of it is position
+# 1, which cannot miss.
+#
+# And crowd? After one step $W$ is a sum of terms $a\, x_{ik}^\top$, one a position; suppose it is so in the
+# end, too, with those of section 14.4. The term $a\, x_{jk'}^\top$ of a position $k'$ in another sequence
+# $j$ moves the logit $h_{ikt}$ by $(x_{it}\cdot a)(x_{ik}\cdot x_{jk'})$, two products of random directions.
+#
+# **Predict before you run on**: does the smaller crowd help from the first step?
+
+# %% [markdown]
+# ### Exercise 14.3: The crowd, first and last
 #
 # ★★★ · 15 minutes
 #
-# With full attention each position misses in a share `full` of the runs. Under another mask the $k$-th
-# position of every sequence sees `seen[k]` of the $T$ tokens, at least one of them all $T$, and misses in a
-# share `missed[k]`. Return three factors:
+# Let $S$ be the sum of $|a|^2$ over all positions. By which factor does a mask change $S$, against full
+# attention: after the first step from $W = 0$ (in the mean), and with the terms of section 14.4? The $k$-th
+# position of every sequence sees `seen[k]` of the $T$ tokens.
 #
-# 1. *crowd*, by which positions that see all $T$ miss less often, now that others see less;
-# 2. *view*, the rest: crowd times view takes `full` to the mean of `missed`;
-# 3. a *forecast* of crowd, from `seen` alone, if misses were proportional to the mean square of what all
-#    terms together add to a logit. Treat all terms alike, as if of other sequences, the position's own, too.
+# Take tokens as orthonormal, their scores as independent, with one mean and variance, and the slope of the
+# loss as the same for all positions.
 #
 # <details><summary>Hint</summary>
 #
-# Whose misses can you compare with `full` so that only the others' views differ? How long is $a$ where a
-# position sees $m$ tokens (exercise 14.2)? And how large is a sum of many products with random signs?
+# The gradient's $a$ is $\sum_t x_t\, \partial f_{ik} / \partial h_{ikt}$, up to a common factor, where all
+# attention is $1/m$. What is the mean square of a score less the mean of $m$ such scores?
 # </details>
 
 
 # %%
 @exercise("14.3")
-def split(seen, missed, full):
-    """Return crowd, view and forecast, three numbers: seen, missed (T,), full a number."""
+def forecast(seen):
+    """Return by which factors S changes, two numbers, first and last: seen (T,), from 1 to T."""
     ### BEGIN SOLUTION
     T = len(seen)
-    widest = missed[seen == T].mean()
-    forecast = np.sum(1 - 1 / seen) / (T - 1)  # squared lengths of a, over those of T positions that see T
-    return widest / full, missed.mean() / widest, forecast
+    first = np.sum((1 - 1 / seen) / seen)  # a has the entries (score - mean) / m: variance (1 - 1/m) / m
+    return first / (1 - 1 / T), np.sum(1 - 1 / seen) / (T - 1)
     ### END SOLUTION
 
 
 # %%
-check("14.3", split)
-
-# %%
-runs = measured("14.controls").load().sel(n=3)
-assert runs.feasible.all()  # the best choice, in each run
-missed = runs.missed.mean(("trial", "missed_0"))  # mask, d, position
-full, seen = missed.sel(mask="full").mean("missed_1").values, np.arange(1, 6)
-shares = runs["global"].mean("trial")
-rows = {f"global runs, {mask}": shares.sel(mask=mask).values for mask in ("full", "causal", "shuffled")}
-rows["positions that miss, full"] = full
-rows["positions that miss, causal"] = missed.sel(mask="causal").mean("missed_1").values
-for mask in ("shuffled", "causal"):
-    parts = [split(seen, *one) for one in zip(missed.sel(mask=mask).values, full, strict=True)]
-    rows[f"crowd, {mask}"], view, rows["crowd, forecast"] = np.transpose(parts)
-rows["view, causal"] = view
-alone = runs.missed.sel(mask="narrow").mean("trial").values[..., -1]  # (d, sequence): see 2, 3, 4 tokens
-rows["view, in a full crowd"] = (alone.sum(1) + full) / 5 / full  # a position that sees one token adds 0
-print("n = 3, T = 5, 480 runs each; d =   ", "".join(f"{d:6d}" for d in runs.d.values))
-for name, values in rows.items():
-    print(f"{name:36s}", "".join(f"{one:6.2f}" for one in values))
-assert (shares.sel(mask="full") + 0.2 < shares.sel(mask="causal")).all()
-assert (shares.sel(mask="shuffled") - shares.sel(mask="causal")).mean() > -0.03
-assert all(abs(rows[f"crowd, {mask}"] - 0.67).max() < 0.1 for mask in ("causal", "shuffled"))
-assert max(view.max(), rows["view, in a full crowd"].max()) < 0.55, again.format("14.3")
-assert 5 < full[0] / full[-1] < 6
-
-# %% [markdown]
-# **Order does not help**: shuffled is not behind causal. **The smaller crowd helps**: positions that see all
-# five tokens miss about two thirds as often, and 0.68 was forecast. **The narrower view helps more**: by a
-# factor of about a half or less, and by about as much in a full crowd. At $d = 8$ the crowd takes misses from
-# 13% to 8%, the view these to 4%.
-#
-# The forecast is a count, not a derivation. That misses go with the mean square is assumed, and one's own
-# sequence is treated like the others, though its terms share the keys. So add up all terms in earnest, and
-# look at other sizes.
+check("14.3", forecast)
 
 
 # %%
-def added(n, T, d, causal):
-    """Variance over a last position's logits of what the terms of all other positions add to them."""
-    tokens = sequences(n, T, d, 1000, 0, causal)
-    X, sees = tokens.X.reshape(1000, n, T, d), tokens.scores.isfinite().double().unflatten(-2, (n, T))
-    choice = torch.nn.functional.one_hot(tokens.optimal, T).unflatten(-2, (n, T))
-    terms = ((choice - sees / sees.sum(-1, keepdim=True)) @ X)[..., :, None] * X[..., None, :]  # a x_ik^T
-    W = terms.sum((1, 2))[:, None] - terms[:, :, -1]
-    return float(torch.einsum("xitd,xide,xie->xit", X, W, X[:, :, -1]).var(-1).mean())
+def crowd(n, T, d, number, steps):
+    """Misses, full and causal, of positions that see all T tokens, and crowd with half its 95% interval."""
+    share = []
+    for causal in (False, True):
+        tokens = sequences(n, T, d, number, 0, causal)
+        missed = geometry.selected_tokens(trained(tokens, steps).attention(tokens)) != tokens.optimal
+        missed = missed.unflatten(-1, (n, T)).double().numpy()
+        share.append(missed[..., -1].mean(-1) if causal else missed.mean((-1, -2)))
+    return share[0].mean(), share[1].mean(), *factor(share[1], share[0])
 
 
-table = []  # the ratio of misses, its standard error over runs, and what foretells it
-print("n  T  d  misses, full       crowd  forecast   all terms")
+steps = (1, 10, 20, 40, 100, 200)
+course = {T: np.array([crowd(n, T, d, 400, k) for k in steps]) for n, T, d in ((3, 5, 8), (2, 8, 12))}
+print("misses:  n = 3, T = 5, d = 8                n = 2, T = 8, d = 12")
+print("step     full   causal        crowd        full   causal        crowd")
+for k, *both in zip(steps, *course.values(), strict=True):
+    print(f"{k:4d}", "   ".join("{:8.2f} {:8.2f} {:7.2f} ± {:.2f}".format(*one) for one in both))
+assert abs(course[5][0, 2] - 1) < 0.15 and course[8][0, 2] > 0.95
+assert all(one[0, 2] - one[1, 2] < 0.1 and one[1, 2] - one[4, 2] > 0.15 for one in course.values())
+
+table = []  # crowd and half its interval, after a step and in the end, and the forecasts
+print("\n           crowd after one step   forecast   after 500 steps   forecast")
 for found in (measured("14.sizes").load(), measured("14.short").load()):
     assert found.feasible.all()
     for size in found["size"].values:
         n, T, d = map(int, size.split())
         f = found.missed.sel(size=size, mask="full").values / (n * T)  # shares in each run
-        c = found.missed_last.sel(size=size, mask="causal").values / n
-        ratio, ahead = c.mean() / f.mean(), split(np.arange(1, T + 1), np.ones(T), 1.0)[2]
-        in_earnest = added(n, T, d, True) / added(n, T, d, False)
-        table.append((ratio, (c - ratio * f).std() / f.mean() / len(f) ** 0.5, ahead, in_earnest))
-        print(f"{size:8s} {f.mean():8.2f} {ratio:17.2f} {ahead:9.2f} {in_earnest:11.2f}")
-        assert abs(ratio - ahead) < 0.15 if T > 3 else ratio < ahead, again.format("14.3")
-        assert T < 5 or abs(ratio - ahead) < abs(ratio - 0.5)
-        assert abs(in_earnest - ahead) < 0.14, again.format("14.3")
+        last = factor(found.missed_last.sel(size=size, mask="causal").values / n, f)
+        first, ahead = crowd(n, T, d, len(f), 1)[2:], forecast(np.arange(1, T + 1))
+        table.append((*first, *last, ahead[0] ** 0.5, ahead[1]))
+        print("{:12s} {:12.2f} ± {:.2f} {:10.2f} {:10.2f} ± {:.2f} {:10.2f}".format(
+            size, *first, ahead[0] ** 0.5, *last, ahead[1]))  # fmt: skip
+first, off, last, half, root, square = np.transpose(table)
+assert (abs(first - root) < 0.13).all(), again.format("14.3")
+assert [(abs(last - one) > half).sum() for one in (square, square**0.5, 0.5)] == [3, 6, 6], again.format("14.3")
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), width_ratios=(1, 1.3))
-at8 = list(runs.d.values).index(8)
-for x, share, number, color, marker, label in (
-    (np.arange(2, 6), [*alone[at8], full[at8]], [480, 480, 480, 7200], ORANGE, "s", "in a full crowd"),
-    (seen + 0.08, missed.sel(mask="causal", d=8).values, 1440, BLUE, "o", "in a causal crowd"),
+for T, line, marker in ((8, "--", "s"), (5, "-", "o")):
+    for place, name, color in ((0, "full", ORANGE), (1, "causal", BLUE)):
+        left.plot(steps, course[T][:, place], line, marker=marker, color=color, label=f"$T = {T}$, {name}")
+left.set(xscale="log", yscale="log", xlabel="training step", ylabel="share of positions that miss")
+left.set(yticks=[0.1, 0.2, 0.5], yticklabels=["0.1", "0.2", "0.5"], ylim=(0.07, 0.6))
+left.set_title("positions that see all tokens")
+left.minorticks_off()
+left.legend(loc="lower left", fontsize=10)
+place = np.arange(len(table))
+for value, bar, ahead, color, marker, name in (
+    (first, off, root, GREEN, "s", "after one step"),
+    (last, half, square, BLACK, "o", "after 500"),
 ):
-    left.errorbar(x, share, bars(share, number), fmt=marker, linestyle=":", color=color, label=label)
-left.set(xlabel="tokens $m$ that a position sees", ylabel="share of positions that miss", ylim=(0, None))
-left.set(xticks=seen, title="$n = 3$, $T = 5$, $d = 8$")
-left.legend(loc="upper left", fontsize=10)
-place, (ratio, spread, ahead, in_earnest) = np.arange(len(table)), np.transpose(table)
-right.errorbar(place, ratio, 1.96 * spread, fmt="o", color=BLUE, label="crowd, measured")
-right.plot(place, ahead, "_", color=BLACK, markersize=18, markeredgewidth=2, label="forecast")
-right.axhline(0.5, color="0.6", linestyle=":", zorder=0, label="rows")
-right.plot(place, in_earnest, "x", color=GREEN, markersize=8, markeredgewidth=2, label="all terms")
+    right.errorbar(place, value, bar, fmt=marker, color=color, label=name)
+    right.plot(place, ahead, "_", color=color, markersize=20, markeredgewidth=2, label="forecast")
 names = [*measured("14.sizes").grid["size"], *measured("14.short").grid["size"]]
-right.set(xticks=place, xticklabels=names, ylim=(0, 1.05))
-right.set(xlabel="$n$  $T$  $d$", title="crowd, causal over full")
-right.tick_params(axis="x", labelsize=9, rotation=30)
-right.legend(loc="lower left", fontsize=10)
+right.axhline(1, color="0.6", linewidth=1, zorder=0)
+right.set(xticks=place, xticklabels=[name.replace(" ", "\n") for name in names], ylim=(0, 1.45))
+right.set(xlabel="$n$, $T$, $d$", title="crowd: misses, causal over full")
+right.legend(loc="lower left", fontsize=10, ncols=2)
 show(
     fig,
-    alt="Left: misses rise with the tokens that a position sees, from 0 to 8 percent in a causal crowd and "
-    "to 13 in a full one. Right: at eight sizes the crowd's factor, 0.4 to 0.8, beside forecasts of 0.6 to "
-    "0.75.",
+    alt="Left: misses over the training step at T = 5 and 8. Full and causal start together, near 0.45, and "
+    "part between steps 10 and 100, causal lower. Right: at eight sizes crowd after one step, 0.9 to 1.2, "
+    "and after 500 steps, 0.4 to 0.8, beside the forecasts.",
 )
 
 # %% [markdown]
-# **Figure 3.** Left: misses at $d = 8$ by what a position sees itself. Right: how much less often positions
-# that see all tokens miss in a causal crowd. 95% intervals; on the left they take positions for
-# independent.
+# **Figure 3.** Left: misses in training (400 runs a curve). Right: crowd at eight sizes, with 95% intervals.
 
 # %% [markdown]
-# **For $T \ge 4$ the forecast is right to 0.13; for $T = 3$ it is too high.** (Counting rows would give a
-# half: worse at $T = 5$ and 8, better at three of the four sizes with $T = 3$ or 4.) Terms of one's own
-# sequence (all, if $n = 1$) move it by about 0.1 at most. It compares masks at one size, no more: from $d =
-# 20$ to 6 misses do not grow like $1/d^2$, by $(20/6)^2 = 11$, but by 5.
+# **A smaller crowd starts no better, and repairs more.** After a step it helps little at $T = 3$ and 4, not at
+# $T = 5$, and harms at $T = 8$: the gradient's terms are *longer* where few tokens are seen, $|a|^2 \sim
+# (1/m)(1 - 1/m)$. The gain arises between steps 10 and 100.
+#
+# Our first forecast is the *root* of the factor: what the crowd adds to a logit has to pass the gap to the
+# best, and gaps near 0 are about as frequent as somewhat larger ones. It is right to about 0.1, a little too steep
+# in $T$. In the end the factor itself does better: outside the 95% interval at three of eight
+# sizes, its slope in $T$ too flat. The root and the count of rows, a half, are outside at six each. Why misses
+# should go with the square there is open.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.7 A forgotten mask
@@ -681,7 +699,7 @@ check("14.4", falls_for_padding)
 generator = torch.Generator().manual_seed(10)
 ends = torch.randint(1, 5, (60, 3), generator=generator)  # sequences of 1 to 4 tokens
 coins = 2.0 * torch.randint(0, 2, (60, 3, 5), generator=generator).double() - 1.0
-for d in (20, 8):
+for d in (20, 8, 3):
     base = data.random_tokens(3, 5, d, trials=60, seed=10, lengths=ends)  # filled up to 5 with zeros
     right = data.every_position(base.X, coins, base.v, mask=base.mask)
     values = (base.X @ base.v[:, None, :, None]).squeeze(-1).numpy()
@@ -690,12 +708,14 @@ for d in (20, 8):
     wrong = dataclasses.replace(right, mask=asks[..., None].expand(right.mask.shape))  # sees the zeros, too
     on_padding = ((trained(wrong, 600).attention(wrong) * ~right.mask).sum(-1) > 0.5)[asks]
     falls = torch.as_tensor(falls).reshape(60, 15)[asks]
-    same = (on_padding == falls).double().mean()
-    print(f"d = {d}: {on_padding.sum()} of {len(falls)} positions attend to padding; foreseen: {same:.1%}")
-    assert same > 0.95, again.format("14.4")
+    hits, others = (on_padding & falls).sum(), (on_padding & ~falls).sum()
+    print(f"d = {d:2d}: {hits} of {falls.sum()} positions foreseen attend to padding, and {others} others;", end=" ")
+    print(f"right {(on_padding == falls).double().mean():.1%}, saying False always {(~on_padding).double().mean():.1%}")
+    assert hits / falls.sum() > (0.9 if d > 3 else 0.75) and others < 0.1 * len(falls), again.format("14.4")
 
 # %% [markdown]
-# Where all real scores are negative, the model learns to look away.
+# Where all real scores are negative, the model learns to look away: at $d = 20$ and 8 over 90% of these
+# positions do, at $d = 3$ fewer.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.8 Claims and measurements
@@ -704,8 +724,9 @@ for d in (20, 8):
 # |:---|:---|:---|
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 in 163 runs |
 # | a random choice uses up $\nu_m$ a position | half at $d^2 = \sum\nu_m$ | rises there ($T = 3$ to 16) |
-# | a smaller crowd misses less | by the ratio of prices | right to 0.13, $T \ge 4$ |
-# | forgotten padding wins | where all scores are negative | over 95% of positions |
+# | a smaller crowd misses less | not at first | by 1.0 and 1.1 ($T = 5$, 8) |
+# | | by the ratio of the $\sum (1 - 1/m)$ in the end | within the interval at 5 of 8 sizes |
+# | forgotten padding wins | where all scores are negative | over 90% of these ($d = 8$, 20) |
 
 # %% [markdown]
 # ## Questions
@@ -738,9 +759,9 @@ progress("14")
 #   $m$.
 # - A position that sees $m$ tokens uses up $\nu_m$ of the $d^2$ degrees of freedom. Random choices become
 #   feasible where $d^2$ passes $\sum \nu_m$.
-# - **Causal** runs are more often global not by their order: positions that see as many tokens miss less
-#   often in the smaller **crowd**, about as the prices $\sum (1 - 1/m)$ say ($T \ge 4$), and still less often
-#   with a narrower **view**.
+# - **Causal** runs are more often global not by their order: positions that see as many tokens start no better
+#   in the smaller **crowd**, but repair more misses, and a narrower **view** (measured, not explained) helps
+#   more.
 # - **Padding** without a mask is a token with score 0, and wins where all others are worse ($d = 8$, 20).
 #
 # Limits: tokens were random and of length 1, labels fair coins. The direction was measured at $n = 3$, $T =

@@ -11,7 +11,7 @@ from course import exercises
 from mini_attn import data, losses, models, svm
 from mini_attn.gradients import closed_form
 
-moves, squared_norm, split, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
+moves, squared_norm, forecast, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
 LENGTHS = torch.tensor([3, 5, 1])
 
 
@@ -89,7 +89,7 @@ def test_with_two_tokens_the_kinematic_formula_is_covers(lesson):
 
 
 @pytest.mark.parametrize("seen", [[1, 2, 3, 4, 5], [5, 2, 2, 2, 2], [1, 1, 5, 5, 5]])
-def test_the_forecast_is_how_much_less_terms_of_other_sequences_add_to_a_logit(seen):
+def test_the_last_forecast_is_how_much_less_terms_of_other_sequences_add_to_a_logit(seen):
     """Terms a x^T with a as in exercise 14.2, of 40 sequences in 30 dimensions: mean squares at one logit.
 
     Counting m - 1 for a position that sees m tokens would be off by more than a fourth for two of the masks.
@@ -102,29 +102,30 @@ def test_the_forecast_is_how_much_less_terms_of_other_sequences_add_to_a_logit(s
             queries = rng.normal(size=(4000, 40)) / 30**0.5
             reached += ((keys[..., 0] - keys.mean(axis=-1)) * queries).sum(axis=-1)
         spread.append(reached.var())
-    forecast = split(np.array(seen), 0.02 * np.array(seen), 0.3)[2]
-    assert spread[0] / spread[1] == pytest.approx(forecast, rel=0.12)
+    assert spread[0] / spread[1] == pytest.approx(forecast(np.array(seen))[1], rel=0.12)
 
 
-def test_crowd_and_view_are_what_a_mask_gains():
-    missed = np.array([0.0, 0.08, 0.05, 0.1])
-    crowd, view, _ = split(np.array([1, 4, 3, 4]), missed, 0.2)
-    assert crowd == pytest.approx(0.45)
-    assert crowd * view * 0.2 == pytest.approx(missed.mean())
+@pytest.mark.parametrize("T", [3, 5, 8])
+def test_the_first_forecast_is_that_of_the_gradients_terms(T):
+    """The gradient at W = 0 with nearly orthonormal tokens (d = 400), position by position: its squared norm."""
+    norms = {}
+    for causal in (False, True):
+        drawn = data.random_tokens(1, T, 400, trials=300, seed=T)
+        tokens = data.every_position(drawn.X, torch.ones(300, 1, T).double(), drawn.v, causal)
+        model = models.CrossAttention(400, trials=300)
+        gradient = closed_form(model, tokens, losses.logistic)()[1]["W"]
+        norms[causal] = float((gradient**2).sum((-2, -1)).mean())
+    assert norms[True] / norms[False] == pytest.approx(forecast(np.arange(1, T + 1))[0], rel=0.08)
 
 
-def test_what_terms_add_to_a_logit(lesson):
-    """One sequence alone: T = 2, the other position's term is (x_1 - x_2) x_1^T / 2 or its negative."""
-    tokens = data.random_tokens(1, 2, 6, trials=1000, seed=0)
-    x, y = tokens.X[:, 0].unbind(1)
-    by_hand = ((x - y) * (x - y)).sum(-1) / 2 * (x * y).sum(-1)  # the difference of the two logits
-    assert lesson["added"](1, 2, 6, False) == pytest.approx(float((by_hand**2).mean()) / 2)
-    assert lesson["added"](1, 2, 6, True) == 0  # the first position has no choice
-
-
-def test_terms_of_many_sequences_add_up_to_what_is_forecast(lesson):
-    ratio = lesson["added"](20, 4, 8, True) / lesson["added"](20, 4, 8, False)
-    assert ratio == pytest.approx((1 / 2 + 2 / 3 + 3 / 4) / 3, abs=0.08)
+def test_factor_is_the_ratio_and_its_interval_covers(lesson):
+    """Of 2,000 experiments with paired runs about 95% have the true ratio, 0.6, in their interval."""
+    rng = np.random.default_rng(0)
+    above = rng.binomial(20, 0.3, size=(2000, 400)) / 20
+    below = rng.binomial(20, 0.6 * above) / 20
+    ratio, half = lesson["factor"](below, above)
+    np.testing.assert_allclose(ratio, below.mean(-1) / above.mean(-1))
+    assert 0.93 < (abs(ratio - 0.6) < half).mean() < 0.97
 
 
 def test_who_falls_for_the_padding_is_where_zeros_have_the_best_score():

@@ -37,20 +37,19 @@ def price_by_least_squares(sees, scale=1.0, one_too_many=False):
     return total
 
 
-def split_by_counting(seen, missed, full, price=lambda m: (m - 1) / m, last=False, no_choice=True):
-    """In loops, and the forecast from the squared norms of exercise 14.2."""
+def forecast_by_counting(seen, first=lambda m: (m - 1) / m**2, last=lambda m: (m - 1) / m):
+    """In loops."""
     T = len(seen)
-    wide = [one for m, one in zip(seen, missed, strict=True) if m == T]
-    widest = missed[-1] if last else sum(wide) / len(wide)
-    counted = [one for m, one in zip(seen, missed, strict=True) if no_choice or m > 1]
-    crowd, both = widest / full, sum(counted) / len(counted) / full
-    return [crowd, both / crowd if crowd else 0.0, sum(map(price, map(int, seen))) / (T * price(T))]
+    return [sum(map(of, map(int, seen))) / (T * of(T)) for of in (first, last)]
 
 
-def split_by_norms(seen, missed, full):
-    sees = np.arange(len(seen)) < np.asarray(seen)[:, None]
-    crowd, view, _ = split_by_counting(seen, missed, full)
-    return np.array([crowd, view, price_by_least_squares(sees) / price_by_least_squares(np.ones_like(sees))])
+def forecast_by_linear_algebra(seen):
+    """The first from the covariance of s = 1/m times (1 - mean), the last from the norms of exercise 14.2."""
+    T = len(seen)
+    first = [np.trace((np.eye(m) - 1 / m) @ (np.eye(m) - 1 / m).T) / m**2 for m in map(int, seen)]
+    sees = np.arange(T) < np.asarray(seen)[:, None]
+    last = price_by_least_squares(sees) / price_by_least_squares(np.ones_like(sees))
+    return np.array([sum(first) / (1 - 1 / T), last])
 
 
 def falls_in_loops(values, y, lengths, below=0.0):
@@ -98,22 +97,24 @@ ANSWERS = {
         ],
     },
     "14.3": {
-        "also_right": split_by_norms,
+        "also_right": forecast_by_linear_algebra,
         "wrong": [
-            lambda *a: split_by_counting(*a, last=True),
-            lambda *a: split_by_counting(*a, no_choice=False),
-            lambda *a: split_by_counting(*a, price=lambda m: m - 1),
-            lambda *a: split_by_counting(*a, price=lambda m: float(m > 1)),
-            lambda *a: split_by_counting(*a, price=lambda m: (m - 1) / (m + 1)),
-            lambda *a: split_by_counting(*a, price=lambda m: np.log(m)),
-            lambda *a: split_by_counting(*a, price=lambda m: m**2 - m),
-            lambda *a: split_by_counting(*a)[::-1],
-            lambda *a: split_by_counting(*a)[:2],
-            lambda *a: [round(one, 1) for one in split_by_counting(*a)],
-            lambda *a: np.prod(split_by_counting(*a)[:2]),
-            lambda seen, missed, full: split_by_counting(seen, missed, missed.max()),
-            lambda seen, missed, full: split_by_counting(np.sort(seen), missed, full),
-            lambda seen, missed, full: split_by_counting(seen, missed, full)[:1] * 3,
+            lambda seen: forecast_by_counting(seen, first=lambda m: (m - 1) / m),
+            lambda seen: forecast_by_counting(seen, first=lambda m: 1 / m),
+            lambda seen: forecast_by_counting(seen, first=lambda m: (m - 1) / m**3),
+            lambda seen: forecast_by_counting(seen, first=lambda m: (m - 1) ** 2 / m**3),
+            lambda seen: forecast_by_counting(seen, first=lambda m: (m - 1) ** 0.5 / m),
+            lambda seen: forecast_by_counting(seen, last=lambda m: m - 1),
+            lambda seen: forecast_by_counting(seen, last=lambda m: float(m > 1)),
+            lambda seen: forecast_by_counting(seen, last=lambda m: (m - 1) / (m + 1)),
+            lambda seen: forecast_by_counting(seen, last=lambda m: np.log(m)),
+            lambda seen: forecast_by_counting(seen)[::-1],
+            lambda seen: forecast_by_counting(seen)[:1],
+            lambda seen: [round(one, 1) for one in forecast_by_counting(seen)],
+            lambda seen: np.prod(forecast_by_counting(seen)),
+            lambda seen: forecast_by_counting(np.minimum(seen, max(seen) - 1)),
+            lambda seen: forecast_by_counting(seen[:-1]),
+            lambda seen: forecast_by_counting(np.arange(1, len(seen) + 1)),
         ],
     },
     "14.4": {
