@@ -107,7 +107,7 @@ def test_the_last_forecast_is_how_much_less_terms_of_other_sequences_add_to_a_lo
 
 @pytest.mark.parametrize("T", [3, 5, 8])
 def test_the_first_forecast_is_that_of_the_gradients_terms(T):
-    """The gradient at W = 0 with nearly orthonormal tokens (d = 400), position by position: its squared norm."""
+    """Squared norms of gradients at W = 0 of nearly orthonormal tokens (d = 400)."""
     norms = {}
     for causal in (False, True):
         drawn = data.random_tokens(1, T, 400, trials=300, seed=T)
