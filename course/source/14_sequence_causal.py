@@ -9,7 +9,7 @@
 # In our runs it goes to one SVM over all positions; a mask only says which rows that has. Whether one $W$
 # has room for a *random* choice can be counted beforehand. Room for the best tokens is not enough, though:
 # training may settle for others. It does so less often under a causal mask; we split this gain in two, and
-# see when in training one part of it arises.
+# see when one part arises.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -17,7 +17,7 @@
 # - say what a mask takes out of the output, the loss and the SVM;
 # - predict $\lVert W_{\mathrm{mm}}\rVert$ from the mask alone, where tokens are orthonormal;
 # - predict at which dimension one $W$ can make a random choice of tokens;
-# - split what a causal mask gains into two parts, and forecast one after a step and in the end;
+# - split what a causal mask gains in two, and forecast one part;
 # - tell which positions fall for the padding when its mask is forgotten.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson 07](07_local_global_tokens.ipynb)
@@ -43,7 +43,6 @@ from mini_attn.sweep import wilson
 
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest
-np.set_printoptions(precision=3, suppress=True)
 BLUE, ORANGE, GREEN, BLACK = (plots.COLORS[name] for name in ("blue", "vermillion", "green", "black"))
 again = "this differs from the text: if exercise {} has no tick, start there"
 
@@ -486,22 +485,21 @@ assert min(top.min(), cosine) > 0.98
 # Feasible is not the same as found. Call it a **miss** where a position's largest attention is not on its
 # best token. In every run of this section some $W$ has the best token at all positions, and yet many miss.
 # Under a causal mask fewer do. Three things differ: the *order*, from short to long; the **view**, how many
-# tokens a position sees itself; and the **crowd**, how many the others see. Two more masks help to tell
-# them apart (there a position may not see itself):
+# tokens a position sees; and the **crowd**, how many the others see. Two more masks tell them apart (there a
+# position need not see itself):
 #
 # - **shuffled**: the $k$-th position sees $k$ random tokens;
 # - **narrow**: full, but the last positions of the three sequences see 2, 3 and 4 random tokens.
 #
-# The factor *crowd* is by how much positions that see all $T$ tokens miss less often than with full
-# attention; *view* is the rest.
+# The factor *crowd* is misses of positions that see all $T$ tokens over those with full attention; *view* is
+# the rest.
 
 
 # %%
 def factor(below, above):
     """The ratio of means over paired runs, for two arrays (..., runs), and half its 95% interval."""
     ratio = below.mean(-1) / above.mean(-1)
-    spread = (below - ratio[..., None] * above).std(-1) / above.mean(-1)
-    return ratio, 1.96 * spread / below.shape[-1] ** 0.5
+    return ratio, 1.96 * (below - ratio[..., None] * above).std(-1) / above.mean(-1) / below.shape[-1] ** 0.5
 
 
 runs = measured("14.controls").load().sel(n=3)
@@ -527,8 +525,8 @@ assert (shares.sel(mask="shuffled") - shares.sel(mask="causal")).mean() > -0.03
 # %% [markdown]
 # **Order does not help**: shuffled is not behind causal. **In the smaller crowd** positions that see all
 # five tokens miss about two thirds as often. **The narrower view helps more**: by a factor of about a half
-# or less, and by about as much in a full crowd. View is measured here, not explained; a factor $1 - 1/T$ of
-# it is position 1, which cannot miss.
+# or less, and by about as much in a full crowd. View is measured, not explained; a factor $1 - 1/T$ of it is
+# position 1, which cannot miss.
 #
 # And crowd? After one step $W$ is a sum of terms $a\, x_{ik}^\top$, one a position. Suppose that in the end
 # it is one, too, of those of section 14.4. The term $a\, x_{jk'}^\top$ of another sequence $j$ moves the
@@ -571,13 +569,10 @@ check("14.3", forecast)
 # %%
 def crowd(n, T, d, number, step):
     """Misses of positions that see all T tokens, full and causal, and crowd with half its 95% interval."""
-    share = []
-    for causal in (False, True):
-        tokens = sequences(n, T, d, number, 0, causal)
-        missed = geometry.selected_tokens(trained(tokens, step).attention(tokens)) != tokens.optimal
-        missed = missed.unflatten(-1, (n, T)).double().numpy()
-        share.append(missed[..., -1].mean(-1) if causal else missed.mean((-1, -2)))
-    return share[0].mean(), share[1].mean(), *factor(share[1], share[0])
+    pair = [sequences(n, T, d, number, 0, causal) for causal in (False, True)]
+    missed = [geometry.selected_tokens(trained(one, step).attention(one)) != one.optimal for one in pair]
+    full, causal = (one.unflatten(-1, (n, T)).double().numpy() for one in missed)
+    return full.mean(), causal[..., -1].mean(), *factor(causal[..., -1].mean(-1), full.mean((-1, -2)))
 
 
 steps = (1, 10, 20, 40, 100, 200)
@@ -600,9 +595,8 @@ for found in (measured("14.sizes").load(), measured("14.short").load()):
         print(f"{size:10s}", ("{:11.2f} ± {:.2f} {:9.2f}" * 2).format(*table[-1]))
 first, off, root, last, half, square = np.transpose(table)
 assert (abs(first - root) < 0.13).all(), again.format("14.3")
-assert [(abs(last - one) > half).sum() for one in (square, square**0.5, 0.5)] == [3, 6, 6], again.format(
-    "14.3"
-)
+outside = [int((abs(last - one) > half).sum()) for one in (square, square**0.5, 0.5)]
+assert outside == [3, 6, 6], again.format("14.3")
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), width_ratios=(1, 1.3))
@@ -639,14 +633,14 @@ show(
 
 # %% [markdown]
 # **The smaller crowd starts hardly better, and repairs more.** After a step it helps a little at $T = 3$ and
-# 4, not at $T = 5$, and harms at $T = 8$: the gradient's terms, $|a|^2 \sim (1/m)(1 - 1/m)$, are *longer*
-# where fewer tokens ($m \ge 2$) are seen. The gain arises between steps 10 and 100.
+# 4, not at $T = 5$, and harms at $T = 8$: the gradient's $|a|^2 \sim (1/m)(1 - 1/m)$ is *larger* where fewer
+# tokens are seen (two or more). The gain arises between steps 10 and 100.
 #
-# The forecast after a step is the *root* of the factor: a miss asks that what others add exceeds a gap
-# between two scores, and gaps near 0 are about as frequent as somewhat larger ones. It is right to about
-# 0.1, a little too steep in $T$. In the end we take the factor itself. It is outside the 95% interval at
-# three of eight sizes, too flat in $T$; its root and the share of rows, a half, are outside at six each. Why
-# the square should count there is open.
+# The forecast after a step is the *root* of the factor: for a miss, what others add exceeds a difference of
+# scores, and small ones are about as frequent as somewhat larger ones. It is right to about 0.1, a little too
+# steep in $T$. In the end the factor itself is outside the 95% interval at three of eight sizes, too flat in
+# $T$; its root and the share of rows, a half, are outside at six each. Why the square should count there is
+# open.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.7 A forgotten mask
@@ -704,7 +698,7 @@ for d in (20, 8, 3):
     falls = torch.as_tensor(falls).reshape(60, 15)[asks]
     hits, never = (on_padding & falls).sum(), (~on_padding).double().mean()
     print(
-        f"d = {d:2d}: {hits} of {falls.sum()} foreseen fall, {on_padding.sum() - hits} others; not: {never:.1%}"
+        f"d = {d}: {hits} of {falls.sum()} foreseen fall, {on_padding.sum() - hits} others; {never:.1%} do not"
     )
     assert (0.9 if d > 3 else 0.75) < hits / falls.sum() < (1.01 if d > 3 else 0.95), again.format("14.4")
 
@@ -759,8 +753,8 @@ progress("14")
 # - **Padding** without a mask is a token with score 0, and wins where all others are worse ($d = 8$, 20).
 #
 # Limits: tokens were random and of length 1, labels fair coins. The direction was measured at $n = 3$, $T =
-# 5$, $d = 20$ and $n = 20$, $T = d = 8$, the count at $T = 3$ to 16, misses after 500 steps where the best
-# choice is feasible.
+# 5$, $d = 20$ and $n = 20$, $T = d = 8$, the count at $T = 3$ to 16, misses where the best choice is
+# feasible.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
