@@ -629,7 +629,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Left: misses in training (400 runs a curve). Right: crowd at eight sizes, with 95% intervals.
+# **Figure 3.** Left: 400 runs a curve, $d = 8$ and 12 for $T = 5$ and 8. Right: 95% intervals.
 
 # %% [markdown]
 # **The smaller crowd starts hardly better, and repairs more.** After a step it helps a little at $T = 3$ and
