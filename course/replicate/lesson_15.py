@@ -9,6 +9,7 @@ from torch import Tensor
 from course.replicate import classifier
 from course.replicate.stored import Measured, measured
 from mini_attn import data, geometry, models, optim, svm, train
+from mini_attn.sweep.design import batch_seed
 
 RHOS = (1.75, 2.0, 3.0)
 PUBLISHED = {1.75: 1500, 2.0: 2000, 3.0: 20_000}  # steps
@@ -239,6 +240,61 @@ def choose(name, rho):
     size, epoch = np.divmod(validation.reshape(splits, -1).argmax(axis=1), epochs)
     edge, last = np.isin(size, (0, grid - 1)).sum(), (epoch == epochs - 1).sum()
     return test[np.arange(splits), size, epoch], test.max(axis=(1, 2)), int(edge), int(last)
+
+
+def leans(rho, ours, theirs):
+    """Towards which of two choices the first step goes, on the data of 15.selection.
+
+    Args:
+        ours, theirs: tokens that the runs of rho and of 2 select, (200, 6).
+
+    Returns:
+        (200, 6) bool: whether the lead of ours over theirs, relative to the mean spread of the logits, is
+        larger in the mirror image of the first gradient at rho than in that at 2.
+    """
+    right, batch = [], next(one for one in MEASURED if one.id == "15.selection").batch
+    for first in range(0, len(ours), batch):
+        tokens = data.random_tokens(6, 8, 10, trials=batch, seed=batch_seed(0, {}, first))
+        model = models.CrossAttention(10, trials=batch)
+        torch.nn.functional.softplus(-tokens.y * model(tokens)).mean(-1).sum().backward()
+        S, lead = -model.W.grad, {}
+        for norm in (rho, 2.0):
+            logits = tokens.compare(tokens.z @ (S.sign() * S.abs() ** (1 / (norm - 1))).mT)
+            one, other = (torch.from_numpy(x[first : first + batch]).long() for x in (ours, theirs))
+            spread = (logits.amax(-1) - logits.amin(-1)).mean(-1, keepdim=True)
+            apart = logits.gather(-1, one[..., None]) - logits.gather(-1, other[..., None])
+            lead[norm] = apart[..., 0] / spread
+        right.append(lead[rho] > lead[2.0])
+    return torch.cat(right).numpy()
+
+
+def smaller(seed, trials=200):
+    """Runs from 0 like those of 15.selection on smaller data, made now.
+
+    Returns:
+        a text -> the share of data sets: the way sets among those on which two norms differ; and those on
+        which steps of 0.1 instead of 0.001 change the choice of 1.1.
+    """
+    tokens = data.random_tokens(4, 6, 6, trials=trials, seed=seed)
+
+    def end(rho, eta):
+        return kept(tokens, descended(tokens, rho, STEPS, eta=eta, schedule=train.growing)[0])
+
+    def fine(choice, rho):
+        logits = tokens.compare(tokens.z @ solution(tokens, choice, rho).mT)
+        return geometry.locally_optimal(tokens.scores, logits, choice, tol=1e-3)
+
+    ends, found = {rho: end(rho, ETA[rho]) for rho in ETA}, {}
+    for rho in (1.1, 3.0):
+        differ = (ends[rho] != ends[2.0]).any(-1)
+        way = (
+            differ & fine(ends[rho], rho) & fine(ends[rho], 2.0) & fine(ends[2.0], rho) & fine(ends[2.0], 2.0)
+        )
+        found[f"way, of those where {rho:g} and 2 differ"] = float(way.sum() / differ.sum())
+    found["other choice at 1.1 with steps of 0.1"] = float(
+        (end(1.1, 0.1) != ends[1.1]).any(-1).double().mean()
+    )
+    return found
 
 
 MEASURED = [
