@@ -8,7 +8,7 @@ from torch import Tensor
 
 from course.replicate import classifier
 from course.replicate.stored import Measured, measured
-from mini_attn import data, geometry, models, optim, svm, train
+from mini_attn import data, geometry, heads, models, optim, svm, train
 from mini_attn.sweep.design import batch_seed
 
 RHOS = (1.75, 2.0, 3.0)
@@ -242,40 +242,45 @@ def choose(name, rho):
     return test[np.arange(splits), size, epoch], test.max(axis=(1, 2)), int(edge), int(last)
 
 
-def leans(rho, ours, theirs):
-    """Towards which of two choices the first step goes, on the data of 15.selection.
+def lean(tokens, rho, ours, theirs):
+    """Towards which of two choices the first step from 0 goes.
 
     Args:
-        ours, theirs: tokens that the runs of rho and of 2 select, (200, 6).
+        ours, theirs: tokens that the runs of rho and of 2 select, (trials, n).
 
     Returns:
-        (200, 6) bool: whether the lead of ours over theirs, relative to the mean spread of the logits, is
-        larger in the mirror image of the first gradient at rho than in that at 2.
+        (trials, n): by how much the lead of ours over theirs, relative to the mean spread of the logits, is
+        larger in the mirror image of the first gradient at rho than in that at 2; 0 where the two agree.
     """
-    right, batch = [], next(one for one in MEASURED if one.id == "15.selection").batch
+    model = models.CrossAttention(tokens.X.shape[-1], trials=tokens.trials[0])
+    torch.nn.functional.softplus(-tokens.y * model(tokens)).mean(-1).sum().backward()
+    S, lead = -model.W.grad, []
+    for norm in (rho, 2.0):
+        logits = tokens.compare(tokens.z @ (S.sign() * S.abs() ** (1 / (norm - 1))).mT)
+        apart = logits.gather(-1, ours[..., None]) - logits.gather(-1, theirs[..., None])
+        lead.append(apart[..., 0] / (logits.amax(-1) - logits.amin(-1)).mean(-1, keepdim=True))
+    return lead[0] - lead[1]
+
+
+def leans(rho, ours, theirs):
+    """`lean` on the data of 15.selection, drawn again: ours, theirs and the answer are arrays, (200, 6)."""
+    found, batch = [], next(one for one in MEASURED if one.id == "15.selection").batch
     for first in range(0, len(ours), batch):
         tokens = data.random_tokens(6, 8, 10, trials=batch, seed=batch_seed(0, {}, first))
-        model = models.CrossAttention(10, trials=batch)
-        torch.nn.functional.softplus(-tokens.y * model(tokens)).mean(-1).sum().backward()
-        S, lead = -model.W.grad, {}
-        for norm in (rho, 2.0):
-            logits = tokens.compare(tokens.z @ (S.sign() * S.abs() ** (1 / (norm - 1))).mT)
-            one, other = (torch.from_numpy(x[first : first + batch]).long() for x in (ours, theirs))
-            spread = (logits.amax(-1) - logits.amin(-1)).mean(-1, keepdim=True)
-            apart = logits.gather(-1, one[..., None]) - logits.gather(-1, other[..., None])
-            lead[norm] = apart[..., 0] / spread
-        right.append(lead[rho] > lead[2.0])
-    return torch.cat(right).numpy()
+        pair = (torch.from_numpy(x[first : first + batch]).long() for x in (ours, theirs))
+        found.append(lean(tokens, rho, *pair))
+    return torch.cat(found).numpy()
 
 
-def smaller(seed, trials=200):
-    """Runs from 0 like those of 15.selection on smaller data, made now.
+def smaller(seed, n=4, T=6, d=6, trials=200):
+    """Runs from 0 like those of 15.selection on other data, made now.
 
     Returns:
-        a text -> the share of data sets: the way sets among those on which two norms differ; and those on
-        which steps of 0.1 instead of 0.001 change the choice of 1.1.
+        a text -> a share. For 1.1 and 3: of the data sets on which this norm and 2 differ, those whose two
+        choices are locally optimal in both (way); of their sequences that differ, those with `lean` > 0. For
+        1.1: the data sets on which steps of 0.1 instead of 0.001 change the choice.
     """
-    tokens = data.random_tokens(4, 6, 6, trials=trials, seed=seed)
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
 
     def end(rho, eta):
         return kept(tokens, descended(tokens, rho, STEPS, eta=eta, schedule=train.growing)[0])
@@ -286,15 +291,46 @@ def smaller(seed, trials=200):
 
     ends, found = {rho: end(rho, ETA[rho]) for rho in ETA}, {}
     for rho in (1.1, 3.0):
-        differ = (ends[rho] != ends[2.0]).any(-1)
-        way = (
-            differ & fine(ends[rho], rho) & fine(ends[rho], 2.0) & fine(ends[2.0], rho) & fine(ends[2.0], 2.0)
+        apart = ends[rho] != ends[2.0]
+        way = apart.any(-1)
+        for choice, norm in ((rho, rho), (rho, 2.0), (2.0, rho), (2.0, 2.0)):
+            way = way & fine(ends[choice], norm)
+        right = lean(tokens, rho, ends[rho], ends[2.0])[apart & way[:, None]] > 0
+        found[f"of those where {rho:g} and 2 differ, way"] = float(way.sum() / apart.any(-1).sum())
+        found[f"of sequences apart in these, lean to the own choice at {rho:g}"] = float(
+            right.double().mean()
         )
-        found[f"way, of those where {rho:g} and 2 differ"] = float(way.sum() / differ.sum())
     found["other choice at 1.1 with steps of 0.1"] = float(
         (end(1.1, 0.1) != ends[1.1]).any(-1).double().mean()
     )
     return found
+
+
+def handed_on(rho, gives, givers, takers):
+    """Whose choice a run of 15.handed ends on, of the giver's and the taker's own choices from 0, (200, 6).
+
+    Returns:
+        (200, 4, 3) bool, for each data set and each of SPREADS: on the giver's; on the taker's, where that is
+        another; on a third.
+    """
+    cell = measured("15.handed").load().sel(rho=rho, gives=gives).transpose("trial", ...)
+    on, own = ((cell.chosen.values == choice[:, None]).all(axis=-1) for choice in (givers, takers))
+    return np.stack([on, own & ~on, ~own & ~on], axis=-1)
+
+
+def joint(rho, eta, steps=480):
+    """The paper's toy of joint training: W and the head from 0, growing steps eta sqrt(j).
+
+    Returns:
+        the attention on (1, 0) in the first of the two sequences, (1, 0), (0, 0) and (2, -1), (1.5, 1), with
+        the labels 1 and -1 and (1, 0) as the query of both.
+    """
+    X = torch.tensor([[[1, 0], [0, 0]], [[2, -1], [1.5, 1]]]).double()
+    pair = data.TokenData(X, z=X[:1, 0].expand(2, -1), y=torch.tensor([1.0, -1.0]).double(), v=0 * X[0, 0])
+    model = models.CrossAttention(2, head=heads.LinearHead(2))
+    optimizer = optim.MirrorDescent([{"params": [w]} for w in (model.W, model.head.v)], eta, rho)
+    train.fit(model, pair, optimizer, steps, every=steps, schedule=train.growing, progress=False)
+    return model.attention(pair)[0, 0].item()
 
 
 MEASURED = [

@@ -6,13 +6,14 @@ SVM and not the others'; the divergence is the support comparisons' missing marg
 locally optimal is lost and one that is stays, in the own norm too; the tokens of a joint toy depend on rho.
 """
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 import torch
 
-from course.replicate.lesson_15 import ETA, descended, handed, kept, selection, solution
+from course.replicate.lesson_15 import ETA, descended, handed, kept, lean, selection, smaller, solution, start
 from mini_attn import data, geometry, heads, models, optim, svm, train
 
 
@@ -210,3 +211,71 @@ def test_the_tokens_of_a_joint_toy_depend_on_rho(eta, steps):
         ends = [1 - end for end in ends]
     assert min(ends[:2]) > 0.99
     assert ends[2] < 0.01
+
+
+@pytest.mark.parametrize("finer", [1, 10])
+def test_two_norms_part_on_the_way_in_a_toy(finer):
+    """Both k_1 and k_2 are locally optimal in each norm; the first mirror image decides, but for 1.45."""
+    keys = torch.tensor([[[0.5, 2], [1, -1], [0, 0]]], dtype=torch.float64)
+    toy = dataclasses.replace(data.toy_one_sequence((0.95, 1.0, 0.0)), keys=keys)
+    ends = {}
+    for rho in (1.1, 1.3, 1.45, 1.6, 2.0, 3.0):
+        for token in (0, 1):
+            limit = svm.solve(svm.token_problem(keys, torch.tensor([token])), norm=rho).value
+            logits = (keys @ limit[:, None])[..., 0]
+            assert geometry.locally_optimal(toy.scores, logits, torch.tensor([token]))
+        model = models.PromptAttention(2)
+        optimizer = optim.MirrorDescent(model.parameters(), 0.01 / finer, rho)
+        train.fit(model, toy, optimizer, 600 * finer, every=600 * finer, progress=False)
+        ends[rho] = int(geometry.selected_tokens(model.attention(toy))[0]) + 1
+    assert ends == {1.1: 2, 1.3: 2, 1.45: 2, 1.6: 1, 2.0: 1, 3.0: 1}
+
+
+def test_in_small_moves_of_the_toy_the_norms_still_part():
+    toy = data.toy_one_sequence((0.95, 1.0, 0.0))
+    keys = torch.tensor([[0.5, 2], [1, -1], [0, 0]], dtype=torch.float64)
+    noise = torch.randn(100, 1, 3, 2, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    many = data.TokenData(
+        *(one.expand(100, *one.shape) for one in (toy.X, toy.z, toy.y, toy.v)), keys=keys + 0.02 * noise
+    )
+    ends = []
+    for rho in (1.1, 2.0, 3.0):
+        model = models.PromptAttention(2, trials=100)
+        optimizer = optim.MirrorDescent(model.parameters(), 0.01, rho, batch_dims=1)
+        train.fit(model, many, optimizer, 600, every=600, progress=False)
+        ends.append(geometry.selected_tokens(model.attention(many))[:, 0])
+    assert (ends[0] == 1).sum() >= 95
+    assert (ends[1] == 0).sum() >= 95
+    assert (ends[2] == 0).sum() >= 95
+
+
+@pytest.mark.parametrize("size", [(4, 6, 6), (6, 8, 10)])
+def test_the_first_mirror_image_leans_towards_the_own_choice(size):
+    right = total = 0
+    for seed in (31, 32, 33):
+        tokens = data.random_tokens(*size, trials=100, seed=seed)
+        ends = [
+            kept(tokens, descended(tokens, rho, 3000, eta=ETA[rho], schedule=train.growing)[0])
+            for rho in (1.1, 2.0)
+        ]
+        leads = lean(tokens, 1.1, *ends)[ends[0] != ends[1]]
+        right, total = right + int((leads > 0).sum()), total + len(leads)
+    assert 0.62 * total < right < 0.92 * total
+
+
+@pytest.mark.parametrize("size", [(4, 6, 6, 150), (6, 16, 10, 60)])
+def test_most_differences_could_have_been_held_by_both_norms_at_other_sizes(size):
+    n, T, d, trials = size
+    shares = smaller(41, n, T, d, trials)
+    way = [share for text, share in shares.items() if text.endswith("way")]
+    assert len(way) == 2
+    assert min(way) > 0.45
+
+
+def test_at_1_5_the_power_is_not_reached_in_15_000_steps():
+    tokens = data.random_tokens(6, 8, 10, trials=6, seed=77)
+    how = {"record": {"W": lambda model: model.W}, "every": [4500, 15_000]}
+    model, history = descended(tokens, 1.5, 15_000, start(6, 10, 78), **how)
+    own = solution(tokens, kept(tokens, model), 1.5)
+    falls = torch.stack([geometry.bregman(W, own, 1.5) for W in history["W"][1:]]).log().diff(dim=0)[0]
+    assert -1.7 < falls.median() / math.log(15 / 4.5) < -1.2
