@@ -56,14 +56,13 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 
 # %%
 tokens = data.random_tokens(6, 8, 10, seed=5)
-STEPS = (0, 2000)
 paths, selected = {}, {}
 for rho in NORMS:
     model = models.CrossAttention(10)  # W_0 = 0
     optimizer = optim.MirrorDescent(model.parameters(), 0.1, rho)
-    how = {"schedule": train.growing, "every": STEPS, "progress": False}  # steps of 0.1 sqrt(j), lesson 06
+    how = {"schedule": train.growing, "every": 2000, "progress": False}  # steps of 0.1 sqrt(j), lesson 06
     history = train.fit(model, tokens, optimizer, 2000, record={"W": lambda model: model.W}, **how)
-    paths[rho] = dict(zip(STEPS, history["W"].detach().numpy(), strict=True))
+    paths[rho] = {2000: history["W"][-1].detach().numpy()}
     selected[rho] = geometry.selected_tokens(model.attention(tokens))
 problem = svm.attention_problem(tokens.X, tokens.z, selected[2.0])
 limits = {rho: svm.solve(problem, norm=rho) for rho in paths}
@@ -326,7 +325,7 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Mean divergence (in the run's $\rho$) from three SVMs of the run's tokens, over the 18 or 19
-# of 20 data sets that kept their tokens from 1 on. The black line shows a slope only.
+# of 20 data sets that kept their tokens from 1 on.
 
 # %% [markdown]
 # Each run goes to the SVM of its own norm and no other, and at these three norms with the predicted power.
@@ -473,14 +472,11 @@ show(
 # **Figure 3.** Where a curve of constant norm touches the line $p \cdot a = 1$, there is the shortest $p$ of
 # that norm. Disc: held, in the shaded half plane; cross: lost.
 
-# %% [markdown]
-# A small $\rho$ spends its length on the largest entry of $a$, where $b$ is small.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.9 Which tokens?
 #
 # Does this decide in random data? For each of 200 data sets like that of 15.1 three runs from 0 are stored:
-# $\rho$ = 1.1, 2 and 3, 3,000 steps $\eta\sqrt j$, $\eta = 0.1$, but 0.001 for 1.1 (why, see below).
+# $\rho$ = 1.1, 2 and 3, 3,000 steps $\eta\sqrt j$, $\eta = 0.1$, but 0.001 for 1.1.
 #
 # Each run's last $W$, scaled to a smallest lead of 10, starts three more such runs, one in each norm. Choices
 # not locally optimal in their own norm are left out. **Predict**: which are held?
@@ -582,35 +578,34 @@ show(
 # for each norm.
 
 # %% [markdown]
-# The first step puts the border at $\rho = 1.39$, the runs between 1.45 and 1.6: it says much, not all. And
-# in the way sets? Does the mirror image of the first gradient favour the run's own choice more than that at 2
-# does?
+# The first step puts the border at $\rho = 1.39$, the runs between 1.45 and 1.6. And in the way sets? Does
+# the mirror image of the first gradient favour the run's own choice more than that at 2 does?
 
 # %%
 for rho, k in ((1.1, 0), (3.0, 2)):
     right = leans(rho, chosen[:, k], chosen[:, 1])[found[rho][1]]  # in the way sets
-    print(f"rho = {rho:.1f}: in {(right > 0).sum()} of {(right != 0).sum()} sequences apart (chance: half)")
+    print(f"rho = {rho:.1f}: {(right > 0).sum()} of {(right != 0).sum()} sequences apart (chance: half)")
     assert (right > 0).sum() > 0.7 * (right != 0).sum()
 
 # %% [markdown]
 # **A lean, not a law**: 0.7 and 0.6 in the smaller data above.
 #
-# When is the choice made? One norm goes on from the $W$ of the *other's* run, taken when the **spread** of
+# One norm goes on from the $W$ of the *other's* run, taken when the **spread** of
 # its logits (largest less smallest of a sequence, on average) is 0.1, 1, 10 or 30. **Predict**: on whose
 # choice does it end in the way sets? In the others, where it could hold the giver's choice (open), or not
 # (ruled out)?
 
 # %%
-print("ends on the giver's choice at spread    0.1    1   10   30   at 30: its own   a third   sets")
+print("W of, then   sets        giver's choice at 0.1    1   10   30   at 30: its own   a third   sets")
 for (rho, k), gives in itertools.product(((1.1, 0), (3.0, 2)), (True, False)):
     (giver, taker), (differ, way, one, both, _) = ((k, 1) if gives else (1, k)), found[rho]
     ends = handed_on(rho, gives, chosen[:, giver], chosen[:, taker])  # giver's, own, third
     there = could[:, giver, taker]
     rows = {"agree": ~differ, "way": way, "open": one & there, "ruled out": (one | both) & ~there}
-    print(f"W of {NORMS[giver]:.1f}, then {NORMS[taker]:.1f}")
     for name, which in rows.items():
         on, own_end, third = ends[which].sum(axis=0).T
-        print(f"    {name:34s}", *(f"{n:4d}" for n in on), f"{own_end[3]:15d} {third[3]:9d} {which.sum():6d}")
+        print(f"{NORMS[giver]:.1f},  {NORMS[taker]:.1f}     {name:26s}", *(f"{n:4d}" for n in on), end="")
+        print(f"{own_end[3]:16d} {third[3]:9d} {which.sum():6d}")
         assert on.max() == 0 if name == "ruled out" else on[3] >= which.sum() / 2
 # %% [markdown]
 # **The later $W$ is handed over, the more often it brings the other's choice along**, unless that is ruled
@@ -629,7 +624,7 @@ for rho, eta in itertools.product((1.75, 2.0, 3.0), (0.1, 0.01)):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.10 Real data *(optional)*
 #
-# (It needs section 15.2 only.) Does $\rho = 1.1$ generalise better? Two data sets: scikit-learn's 1,797
+# Does $\rho = 1.1$ generalise better? Two data sets: scikit-learn's 1,797
 # **digits**, cut into 16 patches of 2 × 2 pixels, and 12,752 sentences of film **reviews**, good or bad.
 # (`datasets.imdb` reads the IMDb files, if you have them.) One attention layer,
 #
@@ -741,8 +736,7 @@ progress("15")
 # - The directional **Bregman divergence** is the share of the margin that the support comparisons lack, on
 #   average. Compare it **on the same tokens**: mixed ones raise it.
 # - The norm decides, with few exceptions, which choices can be held. Where norms select differently, both
-#   could have held both in 51 of 90 and 28 of 33 cases: there the way decided, with a small $\rho$ by the
-#   gradient's largest entries first.
+#   could have held both in 51 of 90 and 28 of 33 cases: there the way decided.
 # - (Optional.) On digits and film sentences, with our search, $\rho = 1.1$ is not seen to be better.
 
 # %% [markdown]
