@@ -109,7 +109,7 @@ show(
 # W = \mathrm{sign}(S)\,|S|^{1/(\rho-1)} \quad \text{(entry by entry)},$$
 #
 # and takes its steps there: $S \leftarrow S - \eta\, G / \lVert G\rVert_{\rho^*}$, with the gradient $G =
-# \nabla L(W)$ and $1/\rho + 1/\rho^* = 1$. This is **$\ell_\rho$-AttGD**, in its normalised form.
+# \nabla L(W)$ of the loss and $1/\rho + 1/\rho^* = 1$. This is **$\ell_\rho$-AttGD**, in its normalised form.
 #
 # Each step adds at most $\eta$ to $\lVert S\rVert_{\rho^*} = \lVert W\rVert_\rho^{\rho-1}$.
 
