@@ -3,7 +3,6 @@
 import numpy as np
 
 from course.check.specification import Exercise, known
-from course.exercises import words
 
 
 # --------------------------------------------------------------------------- 10.1 the first step
@@ -257,7 +256,7 @@ AXIS = Exercise(
     id="10.3",
     title="What symmetry leaves of W",
     points=3,
-    minutes=12,
+    minutes=15,
     difficulty=3,
     reference=_axis,
     cases=_axis_cases,
@@ -309,6 +308,11 @@ def _form(b, b_v, v):
     return b * (np.eye(len(v)) - P) + b_v * P
 
 
+def _number(W):
+    """b, if W = b I."""
+    return np.trace(W) / len(W)
+
+
 def _two_numbers(W, v):
     """b and b_v of the form of W."""
     along = v @ W @ v / (v @ v)
@@ -319,30 +323,20 @@ def _is_form(W, v):
     return np.allclose(W, _form(*_two_numbers(W, v), v))
 
 
-def _stays(W, v):
-    """Whether v is an eigenvector."""
-    return np.allclose(W @ v, (v @ W @ v) / (v @ v) * v)
+def _is_multiple(W, v):
+    return np.allclose(W, _number(W) * np.eye(len(W)))
 
 
-def _survives_by(
-    shape=_is_form,
-    far=lambda b, b_v: b >= -TINY,
-    near=lambda b, b_v, positive: b_v - b >= -TINY if positive else abs(b_v - b) < TINY,
-):
-    """Which matrices near rivals leave, then what far rivals and the sign of gamma_1 ask of b and b_v."""
-
-    def answer(W, v, positive):
-        b, b_v = _two_numbers(W, v)
-        return bool(shape(W, v) and far(b, b_v) and near(b, b_v, positive))
-
-    return answer
+def _survives_by(shape=_is_multiple, far=lambda b, b_v: b >= -TINY):
+    """Which matrices near rivals leave, then what far rivals ask of b and b_v."""
+    return lambda W, v: bool(shape(W, v) and far(*_two_numbers(W, v)))
 
 
 _survives = _survives_by()
 
 
 def _survive_cases(rng):
-    """Forms with either flag, and matrices that miss one condition each; no inequality is nearly met."""
+    """Multiples of I, forms, and matrices that miss one condition each; no inequality is nearly met."""
 
     def draw(d):
         return rng.normal(size=d)
@@ -352,26 +346,20 @@ def _survive_cases(rng):
         return np.linalg.qr(np.column_stack([v, rng.normal(size=(len(v), len(v) - 1))]))[0][:, 1:]
 
     b, axis = rng.uniform(0.5, 1.5), np.array([0.0, 0.0, rng.uniform(1.5, 3)])
-    cases = [(2 * np.eye(3), axis, positive) for positive in (False, True)]
-    cases.append((_form(1.0, 3.0, axis), axis, True))
-    for d, low, high in ((3, 1, 3), (3, 3, 1), (4, -0.5, 2), (4, 2, -0.5), (2, 1, 2)):
+    cases = [(2 * np.eye(3), axis), (_form(1.0, 3.0, axis), axis), (np.zeros((3, 3)), draw(3))]
+    for d, low, high in ((3, 1, 3), (3, 3, 1), (4, -0.5, 2), (4, 2, -0.5), (2, 1, 2), (3, 0, 2), (4, 1, 0)):
         v = draw(d)
-        cases += [(_form(b * low, b * high, v), v, positive) for positive in (True, False)]
-    cases.append((-b * np.eye(4), draw(4), False))
-    v = draw(5)
-    cases.append((b * np.eye(5), v, False))
-    for d, add, positive in (
-        (3, lambda v, u: np.outer(u[:, 0], u[:, 1]) - np.outer(u[:, 1], u[:, 0]), True),
-        (4, lambda v, u: np.outer(u[:, 0], u[:, 0]) - np.outer(u[:, 1], u[:, 1]), True),
-        (3, lambda v, u: 4 * np.outer(u[:, 0], u[:, 0]) - 4 * np.outer(u[:, 1], u[:, 1]), True),
-        (3, lambda v, u: np.outer(v, u[:, 0]) / np.linalg.norm(v), True),
-        (4, lambda v, u: np.outer(u[:, 0], v) / np.linalg.norm(v), True),
-        (3, lambda v, u: (np.outer(u[:, 0], v) - np.outer(v, u[:, 0])) / np.linalg.norm(v), False),
-        (2, lambda v, u: (np.outer(u[:, 0], v) - np.outer(v, u[:, 0])) / np.linalg.norm(v), True),
+        cases.append((_form(b * low, b * high, v), v))
+    cases += [(sign * b * np.eye(d), draw(d)) for d, sign in ((2, 1), (4, 1), (5, 1), (4, -1), (2, -1))]
+    for d, add in (
+        (3, lambda v, u: np.outer(u[:, 0], u[:, 1]) - np.outer(u[:, 1], u[:, 0])),
+        (4, lambda v, u: np.outer(u[:, 0], u[:, 0]) - np.outer(u[:, 1], u[:, 1])),
+        (3, lambda v, u: np.outer(v, u[:, 0]) / np.linalg.norm(v)),
+        (4, lambda v, u: np.outer(u[:, 0], v) / np.linalg.norm(v)),
+        (2, lambda v, u: (np.outer(u[:, 0], v) - np.outer(v, u[:, 0])) / np.linalg.norm(v)),
     ):
         v = draw(d)
-        W = _form(b, 3 * b if positive else b, v) + 0.6 * b * add(v, across(v))
-        cases.append((W, v, positive))
+        cases.append((b * np.eye(d) + 0.6 * b * add(v, across(v)), v))
     return cases
 
 
@@ -379,60 +367,45 @@ SURVIVES = Exercise(
     id="10.4",
     title="Which W survive endless data?",
     points=3,
-    minutes=12,
+    minutes=15,
     difficulty=3,
     reference=_survives,
     cases=_survive_cases,
     misconceptions=known(
-        lambda W, v, positive: True,
+        lambda W, v: True,
         "Not every W does. Take the rival x_1 - delta w: the lead is delta w.(W x_1), to first order.",
-        lambda W, v, positive: False,
+        lambda W, v: False,
         "bI does: b (1 - x_t.x_1) is never negative.",
-        _survives_by(near=lambda b, b_v, positive: abs(b_v - b) < TINY),
-        "If only gamma_1 > 0 counts, more than bI survives: w occurs on one side only, where y v.w > 0.",
-        _survives_by(near=lambda b, b_v, positive: b_v - b >= -TINY),
-        "Where gamma_1 < 0 occurs, the second term of the lead changes its sign: then b_v = b.",
-        _survives_by(near=lambda b, b_v, positive: True),
-        "Near rivals ask for more than b >= 0: to first order the lead is (b_v - b) gamma_1 times y e.w > 0.",
-        _survives_by(near=lambda b, b_v, positive: b_v >= -TINY),
-        "b and b_v of at least 0 are not enough: the second term has the factor (b_v - b) gamma_1.",
-        _survives_by(near=lambda b, b_v, positive: b_v >= -TINY if positive else abs(b_v - b) < TINY),
-        "For gamma_1 > 0, b_v has to be at least b, not only 0: (b_v - b) gamma_1 is not to be negative.",
-        _survives_by(near=lambda b, b_v, positive: b_v - b >= -TINY if not positive else abs(b_v - b) < TINY),
-        "The two cases are exchanged: fewer sequences ask for less.",
-        _survives_by(near=lambda b, b_v, positive: b - b_v >= -TINY if positive else abs(b_v - b) < TINY),
-        "The other way round: with gamma_1 > 0, a rival that scores lower is behind if b_v is larger than b.",
+        _survives_by(shape=_is_form, far=lambda b, b_v: b >= -TINY and b_v - b >= -TINY),
+        "More along v than across loses where gamma_1 < 0: there (b_v - b) gamma_1 changes its sign.",
+        _survives_by(shape=_is_form, far=lambda b, b_v: b >= -TINY and b_v >= -TINY),
+        "Not every form: near rivals lead by -(b_v - b) gamma_1 times y e.w > 0, for both signs of gamma_1.",
+        _survives_by(shape=_is_form),
+        "b >= 0 is not enough: near rivals lead by -(b_v - b) gamma_1 times y e.w > 0.",
+        _survives_by(shape=_is_form, far=lambda b, b_v: True),
+        "Not every form: which b and b_v let no rival ahead, for both signs of gamma_1?",
+        _survives_by(far=lambda b, b_v: b > TINY),
+        "W = 0 survives too: leads of 0 are allowed.",
         _survives_by(far=lambda b, b_v: True),
-        "b has to be at least 0: for gamma_1 near 0 only the term b (1 - x_t.x_1) is left.",
-        _survives_by(shape=lambda W, v: np.allclose((W + W.T) / 2, _form(*_two_numbers(W, v), v))),
+        "With b < 0 the lead b (1 - x_t.x_1) is negative.",
+        lambda W, v: bool(np.allclose((W + W.T) / 2, _number(W) * np.eye(len(W))) and _number(W) >= -TINY),
         "The skew part of W counts: x^T W x does not feel it, but w.(W x_1) does.",
-        _survives_by(shape=lambda W, v: np.linalg.eigvalsh(W + W.T).min() > 0),
+        lambda W, v: bool(np.linalg.eigvalsh(W + W.T).min() > 0),
         "x_1^T W x_1 > 0 compares x_1 with no rival. What has W x_1 across x_1?",
-        _survives_by(shape=lambda W, v: _stays(W, v) and _stays(W.T, v)),
-        "Across v too W may not turn x_1: there it is a multiple of the identity.",
-        _survives_by(shape=_stays),
+        lambda W, v: bool(np.linalg.eigvalsh(W + W.T).min() >= -TINY),
+        "x_1^T W x_1 >= 0 compares x_1 with no rival. What has W x_1 across x_1?",
+        lambda W, v: bool(np.allclose(W, W.T) and np.linalg.eigvalsh(W).min() >= -TINY),
+        "A positive semidefinite W may still turn x_1 away: what has W x_1 across x_1?",
+        lambda W, v: bool(np.allclose(W, W.T)),
+        "A symmetric W may still turn x_1 away: what has W x_1 across x_1?",
+        lambda W, v: bool(np.allclose(W @ v, (v @ W @ v) / (v @ v) * v)),
         "That v stays where it is says nothing of the x_1 that are not along v.",
-        _survives_by(shape=lambda W, v: True),
-        "Two numbers do not make W: near rivals leave only b (I - ee^T) + b_v ee^T. Compare W with that.",
-        _survives_by(shape=lambda W, v: np.allclose(W, W.T)),
-        "A symmetric W may still turn x_1 away: across v it is a multiple of the identity.",
-        lambda W, v, positive: _survives(W, np.eye(len(v))[np.abs(v).argmax()], positive),
-        "v need not be a coordinate axis.",
+        lambda W, v: bool(np.allclose(W, np.diag(np.diag(W))) and np.diag(W).min() >= -TINY),
+        "All of W x_1 across x_1 has to be zero, for every x_1: equal entries on the diagonal, too.",
+        lambda W, v: not _survives(W, v),
+        "The other way round: return True if no rival gets ahead.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 10.5 words that contradict
-WORDS = Exercise(
-    id="10.5",
-    title="Do the words contradict each other?",
-    points=3,
-    minutes=12,
-    difficulty=3,
-    reference=words.consistent,
-    cases=words.cases,
-    misconceptions=known(*words.MISTAKES),
-)
-
-
-EXERCISES = [FIRST, PRICE, AXIS, SURVIVES, WORDS]
+EXERCISES = [FIRST, PRICE, AXIS, SURVIVES]

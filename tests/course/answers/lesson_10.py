@@ -1,7 +1,5 @@
 """Answers to lesson 10's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
-import functools
-
 import numpy as np
 
 
@@ -45,137 +43,6 @@ def price_by_projection(distance, angle, agree):
     return float(1 / (distance * np.linalg.norm(first + share * way)))
 
 
-def words_by_search(words, selected):
-    """Depth first: no word reaches itself along the arrows of one query."""
-    for query in set(words[:, 0].tolist()):
-        arrows = {}
-        for row, alpha in zip(words, selected, strict=True):
-            if row[0] == query:
-                others = [word for t, word in enumerate(row) if t != alpha]
-                arrows.setdefault(int(row[alpha]), []).extend(map(int, others))
-
-        def reaches(word, goal, arrows, seen=()):
-            return any(
-                to == goal or (to not in seen and reaches(to, goal, arrows, (*seen, to)))
-                for to in arrows.get(word, [])
-            )
-
-        if any(reaches(word, word, arrows) for word in arrows):
-            return False
-    return True
-
-
-def words_by_query_of_winner(words, selected):
-    """Takes the selected word for the query."""
-    turned = words.copy()
-    turned[:, 0] = words[np.arange(len(words)), selected]
-    return words_by_search(turned, selected)
-
-
-def loops_up_to(words, selected, longest):
-    """Finds loops of so many words or fewer, by powers of the matrix of arrows."""
-    for query in set(words[:, 0].tolist()):
-        size = words.max() + 1
-        A = np.zeros((size, size), dtype=int)
-        for row, alpha in zip(words, selected, strict=True):
-            if row[0] == query:
-                for t, word in enumerate(row):
-                    A[row[alpha], word] += t != alpha
-        power = np.eye(size, dtype=int)
-        for _ in range(longest):
-            power = np.minimum(power @ A, 1)
-            if np.trace(power):
-                return False
-    return True
-
-
-def ring(words, selected):
-    """Takes any ring of comparisons for a loop, whatever way its arrows point."""
-    for query in set(words[:, 0].tolist()):
-        parent = {}
-
-        def root(word, parent):
-            while parent.setdefault(word, word) != word:
-                word = parent[word]
-            return word
-
-        pairs = set()
-        for row, alpha in zip(words.tolist(), selected, strict=True):
-            if row[0] == query:
-                pairs |= {frozenset((row[alpha], word)) for t, word in enumerate(row) if t != alpha}
-        for pair in pairs:
-            ends = [root(word, parent) for word in (*pair, *pair)[:2]]
-            if ends[0] == ends[1]:
-                return False
-            parent[ends[0]] = ends[1]
-    return True
-
-
-def by_groups(words, selected, queries=None, against=None):
-    """Strips words until nothing changes: for these queries only, against these places only."""
-    for query in set(words[:, 0].tolist()) if queries is None else queries:
-        arrows = set()
-        for row, alpha in zip(words.tolist(), selected.tolist(), strict=True):
-            if row[0] == query:
-                places = range(len(row)) if against is None else against(len(row))
-                arrows |= {(row[alpha], row[t]) for t in places if t != alpha}
-        while arrows:
-            left = {(a, b) for a, b in arrows if b in {c for c, _ in arrows}}
-            if left == arrows:
-                return False
-            arrows = left
-    return True
-
-
-def commonest(words):
-    """The query of most sequences."""
-    queries = words[:, 0].tolist()
-    return max(queries, key=queries.count)
-
-
-def between_positions(words, selected):
-    """Arrows between positions instead of words."""
-    places = np.tile(np.arange(words.shape[1]), (len(words), 1))
-    rows = [words[:, 0] == query for query in set(words[:, 0].tolist())]
-    return all(by_groups(places[row], selected[row]) for row in rows)
-
-
-def visited_once(words, selected):
-    """Takes a word that is reached by two ways for a loop."""
-    for query in set(words[:, 0].tolist()):
-        beaten = {}
-        for row, alpha in zip(words.tolist(), selected.tolist(), strict=True):
-            if row[0] == query:
-                beaten.setdefault(row[alpha], set()).update(w for t, w in enumerate(row) if t != alpha)
-        for start in beaten:
-            seen, stack = set(), [start]
-            while stack:
-                word = stack.pop()
-                if word in seen:
-                    return False
-                seen.add(word)
-                stack += beaten.get(word, ())
-    return True
-
-
-def overwrites(words, selected):
-    """Keeps what a word has to beat in its last sequence only, whatever the query's other rows say."""
-    kept = {}
-    for place, (row, alpha) in enumerate(zip(words, selected, strict=True)):
-        kept[row[0], row[alpha]] = place
-    rows = sorted(kept.values())
-    return words_by_search(words[rows], selected[rows])
-
-
-def keeps_first(words, selected):
-    """Keeps what a word has to beat in its first sequence only."""
-    kept = {}
-    for place, (row, alpha) in enumerate(zip(words, selected, strict=True)):
-        kept.setdefault((row[0], row[alpha]), place)
-    rows = sorted(kept.values())
-    return words_by_search(words[rows], selected[rows])
-
-
 def symmetry_by_basis(W, v):
     """In a basis whose first vector is along v, W keeps its first entry and the mean of the others."""
     basis = np.linalg.qr(np.column_stack([v, np.eye(len(v))]))[0]
@@ -189,8 +56,8 @@ def symmetry_by_projection(W, v):
     return (rows @ np.linalg.lstsq(rows, W.ravel(), rcond=None)[0]).reshape(W.shape)
 
 
-def pairs(d, v, positive, near, rng):
-    """20,000 best tokens and rivals of length one, at any angle or at small ones; both labels, or one."""
+def pairs(d, v, near, rng):
+    """40,000 best tokens and rivals of length one, with both labels, at any angle or at small ones."""
 
     def unit(x):
         return x / np.linalg.norm(x, axis=1, keepdims=True)
@@ -201,30 +68,25 @@ def pairs(d, v, positive, near, rng):
         rival = unit(x + 10 ** rng.uniform(-3, 0, size=(20_000, 1)) * rival)
     better = (x - rival) @ v > 0
     x, rival = np.where(better[:, None], x, rival), np.where(better[:, None], rival, x)  # y = 1
-    if not positive:
-        return np.r_[x, rival], np.r_[rival, x]  # and y = -1
-    return (array[x @ v > 0] for array in (x, rival))
+    return np.r_[x, rival], np.r_[rival, x]  # and y = -1
 
 
-def survives_by_trying(W, v, positive, near=True):
-    """No pair of 20,000 is the wrong way round."""
-    x, rival = pairs(len(v), v, positive, near, np.random.default_rng(0))
+def survives_by_trying(W, v):
+    """No pair of 40,000 is the wrong way round."""
+    x, rival = pairs(len(v), v, True, np.random.default_rng(0))
     return bool((((x - rival) @ W) * x).sum(axis=1).min() > -1e-9)
 
 
-def survives_by_eigenvalues(W, v, positive):
-    """W is symmetric, v an eigenvector, and the others share one value."""
-    if not np.allclose(W, W.T):
-        return False
-    e = v / np.linalg.norm(v)
-    basis = np.linalg.qr(np.column_stack([e, np.eye(len(v))]))[0]
-    inside = basis.T @ W @ basis
-    values = np.diag(inside)
-    if not np.allclose(inside, np.diag(values)) or not np.allclose(values[1:], values[1]):
-        return False
-    if positive:
-        return bool(values[1] >= 0 and values[0] >= values[1] - 1e-9)
-    return bool(values[1] >= 0 and np.isclose(values[0], values[1]))
+def survives_by_eigenvalues(W, v):
+    """W is symmetric and all its eigenvalues are equal."""
+    values = np.linalg.eigvalsh((W + W.T) / 2)
+    return bool(np.allclose(W, W.T) and np.allclose(values, values[0]) and values[0] >= -1e-9)
+
+
+def survives_good_scores(W, v):
+    """With gamma_1 > 0 alone."""
+    x, rival = (array[:20_000] for array in pairs(len(v), v, True, np.random.default_rng(0)))
+    return bool((((x - rival) @ W) * x).sum(axis=1)[x @ v > 0].min() > -1e-9)
 
 
 ANSWERS = {
@@ -285,47 +147,22 @@ ANSWERS = {
     "10.4": {
         "also_right": survives_by_trying,
         "wrong": [
-            lambda W, v, positive: not survives_by_eigenvalues(W, v, positive),
-            lambda W, v, positive: survives_by_eigenvalues(W, v, not positive),
-            lambda W, v, positive: survives_by_eigenvalues(W, v, True),
-            lambda W, v, positive: survives_by_eigenvalues(W, v, False),
-            lambda W, v, positive: survives_by_eigenvalues(-W, v, positive),
-            lambda W, v, positive: survives_by_eigenvalues((W + W.T) / 2, v, positive),
-            lambda W, v, positive: survives_by_eigenvalues(W @ W.T, v, positive),
-            lambda W, v, positive: survives_by_eigenvalues(W, np.eye(len(v))[0], positive),
-            lambda W, v, positive: positive,
-            lambda W, v, positive: not positive,
-            lambda W, v, positive: bool(np.allclose(W, W.T)),
-            lambda W, v, positive: bool(np.linalg.eigvalsh(W + W.T).min() > 0),
-            lambda W, v, positive: bool(np.trace(W) > 0),
-            lambda W, v, positive: bool(v @ W @ v > 0),
-            lambda W, v, positive: bool(np.allclose(W, W[0, 0] * np.eye(len(v)))),
-            lambda W, v, positive: bool(np.allclose(W @ v, (v @ W @ v) / (v @ v) * v)),
-        ],
-    },
-    "10.5": {
-        "also_right": by_groups,
-        "wrong": [
-            words_by_query_of_winner,
-            ring,
-            *(functools.partial(loops_up_to, longest=longest) for longest in (2, 3, 4, 5)),
-            lambda words, selected: words_by_search(words[:, ::-1], words.shape[1] - 1 - selected),
-            lambda words, selected: words_by_search(words, 0 * selected),
-            lambda words, selected: len(set(words[:, 0].tolist())) == len(words),
-            lambda words, selected: all(len(set(row)) == len(row) for row in words.tolist()),
-            lambda words, selected: by_groups(words, selected, [words[0, 0]]),
-            lambda words, selected: by_groups(words, selected, [words[-1, 0]]),
-            lambda words, selected: by_groups(words, selected, [commonest(words)]),
-            lambda words, selected: any(by_groups(words, selected, [q]) for q in set(words[:, 0].tolist())),
-            lambda words, selected: by_groups(words, selected, against=lambda T: range(1, T)),
-            lambda words, selected: by_groups(words, selected, against=lambda T: range(min(T, 3))),
-            lambda words, selected: by_groups(words, selected, against=lambda T: (0, 1, 2)),
-            lambda words, selected: by_groups(words[:, :3], np.minimum(selected, 2)),
-            lambda words, selected: by_groups(words[1:], selected[1:]),
-            overwrites,
-            keeps_first,
-            between_positions,
-            visited_once,
+            lambda W, v: not survives_by_eigenvalues(W, v),
+            lambda W, v: survives_by_eigenvalues(-W, v),
+            lambda W, v: survives_by_eigenvalues((W + W.T) / 2, v),
+            lambda W, v: survives_by_eigenvalues(W @ W.T, v),
+            lambda W, v: survives_by_eigenvalues(W, v) and bool(np.trace(W) > 0),
+            survives_good_scores,
+            lambda W, v: bool(np.allclose(W, W.T)),
+            lambda W, v: bool(np.linalg.eigvalsh(W + W.T).min() > 0),
+            lambda W, v: bool(np.linalg.eigvalsh(W + W.T).min() >= 0),
+            lambda W, v: bool(np.trace(W) > 0),
+            lambda W, v: bool(np.trace(W) >= 0),
+            lambda W, v: bool(v @ W @ v > 0),
+            lambda W, v: bool(np.allclose(W, W[0, 0] * np.eye(len(v)))),
+            lambda W, v: bool(np.allclose(W @ v, (v @ W @ v) / (v @ v) * v)),
+            lambda W, v: bool(np.allclose(W, np.eye(len(v)))),
+            lambda W, v: bool(np.allclose(np.linalg.svd(W)[1], np.linalg.svd(W)[1][0])),
         ],
     },
 }
