@@ -122,7 +122,7 @@ def test_the_others_help_if_queries_carry_the_answer_and_disturb_if_not(n, T, d,
         found = {
             name: lesson["end_at_best"](tokens, schedule=train.growing) for name, tokens in kinds.items()
         }
-        assert found["best"] > found["orthogonal"] > max(found["random"], found["another's"])
+        assert found["best"] > found["orthogonal"] > max(found["random"], found["other"])
 
 
 def test_one_sequence_does_not_care_for_its_query(lesson):
