@@ -656,9 +656,9 @@ for n, T, d, seed in ((6, 8, 10, 2), (6, 8, 10, 12), (6, 8, 10, 13), (6, 30, 10,
     assert found["best"] > found.get("orthogonal", 90) > found["random"]
 
 # %% [markdown]
-# **The others decide.** More trials end at the best tokens without them (orthogonal) than with their noise,
-# and still more with their help. (Starts matter too: the paper's gave 73 in section 10.5, and other ones 63
-# on the same data.)
+# **The others help, or disturb.** More trials end at the best tokens without them (orthogonal) than with
+# their noise, and still more with their help. (Starts matter too: one draw of the paper's gave 73 in section
+# 10.5, another 63 on the same data.)
 #
 # On endless data this is so in all steps. With random queries the gradient at $W = 0$ is 0, and $W$ stays 0.
 # In self-attention $W$ stays a form, which for $b > 0$, $r \ge 1$ misses at most one sequence in $2^T$. For
