@@ -139,7 +139,7 @@ show(
 # Outside: the queries. Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from $W = 0$, the
 # start left out. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$. Dotted: the line orthogonal to it, halfway
 # between the selected token and the next. Diamonds: the end if $W = K Q^\top$, with $K$ and $Q$ trained
-# (lesson 11). They end elsewhere in these two draws, chosen for it; their medians, above, are near 1.
+# (lesson 11's method). They end elsewhere in these two draws, chosen for it; the medians above are near 1.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.2 W is a p
@@ -561,9 +561,9 @@ def read(W, e):
 
 
 def foreseen_ratio(T, d):
-    """b_v / b from 100,000 draws of scores, which are coordinates of random unit vectors, the best first."""
+    """b_v / b from 50,000 draws of scores, which are coordinates of random unit vectors, the best first."""
     half = (d - 1) / 2  # half of 1 plus a coordinate is beta distributed
-    scores = np.sort(1 - 2 * np.random.default_rng(1).beta(half, half, size=(100_000, T)))[:, ::-1]
+    scores = np.sort(1 - 2 * np.random.default_rng(1).beta(half, half, size=(50_000, T)))[:, ::-1]
     u, best = scores.mean(axis=1), scores[:, 0]
     slope = 1 / (1 + np.exp(u))
     along = slope * ((scores - u[:, None]) * scores).sum(axis=1) * best
