@@ -1,6 +1,7 @@
 """Lesson 12: which runs end at the best tokens, over sizes and numbers of sequences.
 
-python -m course replicate --fresh 12.shares 12.wide 12.rivals 12.dimensions_p 12.dimensions_W
+python -m course replicate --fresh 12.shares 12.wide 12.narrow 12.rivals
+12.dimensions_p 12.dimensions_W
 """
 
 from __future__ import annotations
@@ -185,10 +186,6 @@ def with_rivals(kind: str, d, wide, rivals):
         yield (end[number == 1] == GLOBAL).mean(), (end[number > 1] == GLOBAL).mean()
 
 
-# the two stored runs without a rival that are not global: n, T, d, the seed of the batch, the place in it
-UNFINISHED = ((4, 3, 16, 6136803929761899560, 7), (2, 6, 32, 3509046993695595, 46))
-
-
 def stored(n, T, places):
     """The problems of stored runs (d, seed of its batch of 100, place in it), all in n T coordinates."""
     keys, z, scores = [], [], []
@@ -208,24 +205,34 @@ def plain(keys, z, scores):
     return data.TokenData(X=X, z=z, y=torch.ones_like(scores[..., 0]), v=v, keys=keys)
 
 
+def again(size, cell, which, named):
+    """The problems of the stored runs of a cell (d, trial) that are True in `which`, n, T = size, in a list."""
+    places = []
+    for k, trial in np.argwhere(which.transpose("d", "trial").values).tolist():
+        first, d = trial // 100 * 100, int(cell.d[k])
+        places.append((d, batch_seed(0, {**named, "d": d}, first), trial - first))
+    return [stored(*size, places)] if places else []
+
+
 def misled(shares, kind):
     """For each n, T the problems of stored local runs whose first gradient favours the best tokens."""
     found = []
     for n in shares.n.values.tolist():
         for T in shares["T"].values.tolist():
-            cell = shares.sel(kind=kind, n=n, T=T).transpose("d", "trial", ...)
-            places = []
-            for k, trial in np.argwhere((cell.favoured.values == 1) & (cell.local.values == 1)).tolist():
-                first, d = trial // 100 * 100, int(cell.d[k])
-                places.append((d, batch_seed(0, {"n": n, "T": T, "d": d}, first), trial - first))
-            if places:
-                found.append(stored(n, T, places))
+            cell = shares.sel(kind=kind, n=n, T=T)
+            found += again((n, T), cell, (cell.favoured == 1) & (cell.local == 1), {"n": n, "T": T})
     return found
 
 
-def unfinished(kind):
-    """The problems of the stored runs without a rival that are not global."""
-    return [stored(n, T, [run]) for n, T, *run in UNFINISHED if kind == "p"]
+def unfinished(kind, wide, rivals):
+    """For each size the problems of stored runs without a rival that are possible and not global."""
+    sizes = [((3, 4), wide, {})] + [(RIVALS[k], rivals.sel(size=k), {"size": k}) for k in (0, 1)]
+    found = []
+    for size, sweep, named in sizes:
+        cell = sweep.sel(kind=kind)
+        missed = (cell.wrong == 0) & (cell.possible == 1) & (cell.code != GLOBAL)
+        found += again(size, cell, missed, named)
+    return found
 
 
 def only(tokens, which):
@@ -233,11 +240,15 @@ def only(tokens, which):
     return plain(tokens.keys[which], tokens.z[which], tokens.scores[which])
 
 
-def still_local(kind: str, problems, steps=6000):
-    """How many runs on these problems are local after more steps from zero."""
-    models = (attend(kind, one.keys.shape[-1], len(one.keys)) for one in problems)
-    ends = [words(descend(*of, steps), of[1]) for of in zip(models, problems, strict=True)]
-    return sum((end == LOCAL).sum().item() for end in ends)
+def later(kind: str, problems, first=0.0, steps=6000, lr=0.01):
+    """How these problems end: from zero, or after a `first` step of this length along -grad L(0)."""
+    found = [torch.zeros(0, dtype=torch.int64)]
+    for tokens in problems:
+        model = attend(kind, tokens.keys.shape[-1], len(tokens.keys))
+        if first:
+            descend(model, tokens, steps=1, lr=first)
+        found.append(words(descend(model, tokens, steps, lr), tokens))
+    return torch.cat(found)
 
 
 def grown(direction, d=8, far=1e-4):
@@ -352,6 +363,16 @@ MEASURED = [
         batch=100,
         paired=("kind",),
         minutes=2,
+    ),
+    Measured(
+        id="12.narrow",
+        what="The same in two and three dimensions.",
+        trial=wide,
+        grid={"kind": ["p", "W"], "d": [2, 3]},
+        trials=500,
+        batch=100,
+        paired=("kind",),
+        minutes=0.5,
     ),
     Measured(
         id="12.rivals",
