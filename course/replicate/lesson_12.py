@@ -179,13 +179,6 @@ def tried(kind: str, *sweeps):
     return np.concatenate([one.code.values.ravel() for one in of_kind]), np.concatenate(rivals)
 
 
-def with_rivals(kind: str, d, wide, rivals):
-    """For n, T = 3, 4, then 4, 3, then 2, 6: the shares of global runs with one rival, and with more."""
-    for one in (wide, rivals.sel(size=0), rivals.sel(size=1)):
-        end, number = tried(kind, one.sel(d=[d]))
-        yield (end[number == 1] == GLOBAL).mean(), (end[number > 1] == GLOBAL).mean()
-
-
 def stored(n, T, places):
     """The problems of stored runs (d, seed of its batch of 100, place in it), all in n T coordinates."""
     keys, z, scores = [], [], []
@@ -206,7 +199,7 @@ def plain(keys, z, scores):
 
 
 def again(size, cell, which, named):
-    """The problems of the stored runs of a cell (d, trial) that are True in `which`, n, T = size, in a list."""
+    """The problems of the stored runs of a cell (d, trial) that are True in `which`; size: n, T."""
     places = []
     for k, trial in np.argwhere(which.transpose("d", "trial").values).tolist():
         first, d = trial // 100 * 100, int(cell.d[k])

@@ -299,6 +299,85 @@ def test_two_tokens_are_covers_count():
         assert probability(half, n, d, "W") == pytest.approx(wendel)
 
 
+def by_rank(n, T, d):
+    """The mean of (-1)^(J - r), term by term over all (j_1, ..., j_n) up to their order."""
+    from itertools import combinations_with_replacement
+    from math import factorial
+
+    total = 0.0
+    for j in combinations_with_replacement(range(T), n):
+        ways = factorial(n)
+        for k in set(j):
+            ways //= factorial(j.count(k))
+        m = sum(k >= d for k in j)
+        rank = d * min(m, d) + min(d * max(d - m, 0), sum(k for k in j if k < d))
+        total += ways * np.prod(distribution(T)[list(j)]) * (-1) ** (sum(j) - rank)
+    return total
+
+
+@pytest.mark.parametrize(("n", "T", "d"), [(5, 6, 2), (6, 8, 3), (4, 5, 2), (9, 5, 3), (4, 3, 2), (2, 5, 2)])
+def test_w_makes_random_choices_possible_as_often_as_the_ranks_say(n, T, d):
+    X, z = runs.gaussian(n, T, d, 1000, seed=19)
+    low, high = wilson(status("W", X, z, torch.zeros(1000, n, dtype=torch.int64)).sum(), 1000, 0.999)
+    assert low - 0.005 < by_rank(n, T, d) < high + 0.005
+    share = distribution(T)
+    if d >= T - 1:
+        assert by_rank(n, T, d) == pytest.approx(probability(share, n, d, "W"), abs=0.005)
+    if n <= d:
+        assert by_rank(n, T, d) == pytest.approx(probability(share, 1, d, "p") ** n, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("n", "T", "d", "js"), [(4, 5, 3, (4, 1, 2, 0)), (5, 6, 3, (3, 5, 2, 1, 2)), (3, 4, 2, (1, 3, 3))]
+)
+def test_the_rank_is_that_of_random_rows(n, T, d, js):
+    generator = torch.Generator().manual_seed(n)
+    rows = [
+        torch.outer(torch.randn(d, generator=generator).double(), z).flatten()
+        for j, z in zip(js, torch.randn(n, d, generator=generator).double(), strict=True)
+        for _ in range(j)
+    ]
+    m = sum(j >= d for j in js)
+    rank = d * min(m, d) + min(d * max(d - m, 0), sum(j for j in js if j < d))
+    assert torch.linalg.matrix_rank(torch.stack(rows), rtol=1e-9) == rank
+
+
+def test_the_chance_to_win_is_a_moment_of_a_mean_of_uniforms():
+    mean = np.random.default_rng(3).random((400_000, 5)).mean(axis=1)
+    for D in (1, 4, 9):
+        assert win_all(9, 5)[D] == pytest.approx((mean**D).mean(), rel=0.02)
+    ratio = win_all(30, 5)[1:] / win_all(30, 5)[:-1]
+    assert ratio[0] == pytest.approx(0.5)
+    assert (np.diff(ratio) > 0).all()
+    assert ratio[-1] < 1
+
+
+@pytest.mark.parametrize(("n", "T", "seed"), [(2, 3, 1), (2, 4, 1)])
+def test_a_descent_without_a_rival_can_stop_at_a_finite_minimum_in_two_dimensions(n, T, seed):
+    tokens = data.random_tokens(n, T, 2, trials=1000, seed=seed)
+    alone = (runs.wrong_winners("p", tokens)[0] == 0) & runs.possible("p", tokens)
+    missed = alone & (runs.ends("p", tokens) != runs.GLOBAL)
+    assert 0 < missed.sum() < 0.03 * alone.sum()
+    stops = runs.stopped("p", runs.only(tokens, missed), steps=5000)
+    assert stops.any()
+    assert (runs.later("p", [runs.only(tokens, missed)])[stops] != runs.GLOBAL).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "T", "d", "seed"), [("p", 4, 3, 8, 3), ("p", 2, 6, 8, 4), ("W", 4, 6, 4, 5)]
+)
+def test_where_the_first_gradient_favours_the_best_tokens_a_leap_finds_them(kind, n, T, d, seed):
+    tokens = data.random_tokens(n, T, d, trials=2000, seed=seed)
+    few = (runs.ends(kind, tokens) == runs.LOCAL) & (runs.first_leads(kind, tokens) > 0).all(dim=-1)
+    assert few.any()
+    slowly, leapt = (
+        runs.later(kind, [runs.only(tokens, few)], **how)
+        for how in ({}, {"first": 200, "steps": 600, "lr": 0.1})
+    )
+    assert (slowly == runs.LOCAL).double().mean() > 0.7
+    assert (leapt != runs.LOCAL).all()
+
+
 @pytest.mark.parametrize(("n", "T", "d"), [(5, 12, 3), (5, 8, 3), (2, 5, 2)])
 def test_the_law_says_too_much_where_sequences_are_often_impossible_alone(n, T, d):
     """W with d < T - 1; for d >= n each sequence is on its own, with d numbers, and that is exact."""
