@@ -110,7 +110,8 @@ show(
 #
 # *Why.* For almost all data: if $d \ge n$, the queries $z_i$ are linearly independent, so there is a $W$ with
 # $W z_i = p_i$ for any $p_i$ we like, and each sequence is on its own. If $d \ge T - 1$, its $T - 1$
-# differences $x_{i\alpha_i} - x_{it}$ are linearly independent, and a $p_i$ can give them any leads. $\square$
+# differences $x_{i\alpha_i} - x_{it}$ are linearly independent, and a $p_i$ can give them any leads.
+# $\square$
 
 # %% [markdown]
 # ### Exercise 12.1: Enough dimensions for every choice
@@ -356,8 +357,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Left: logits of three tokens, seen along $(1, 1, 1)$. Lines: the cone, a third of the plane. From beside it the nearest point lies on an edge, one tie;
-# from behind it (dotted) at the tip, two. Right: two independent questions, both answered yes in the cone.
+# **Figure 2.** Left: logits of three tokens, seen along $(1, 1, 1)$. Lines: the cone, a third of the plane.
+# From beside it the nearest point lies on an edge, one tie; from behind it (dotted) at the tip, two. Right:
+# two independent questions, both answered yes in the cone.
 #
 # The cloud is round, so chances are angles. Three tokens have
 # $\nu_3 = \frac12 \cdot 1 + \frac16 \cdot 2 = \frac56$ ties on average, two independent questions
@@ -684,7 +686,8 @@ for ax in (left, right):
 show(
     fig,
     alt="Left: the number of locally optimal choices against d for p and W. It rises to a peak of almost two "
-    "thousand, near d = 10 to 12 for p and d = 3 for W, and falls to one. Right: the share of global runs "
+    "thousand, near d = 10 to 12 for p and d = 3 for W, and falls to one; thin curves, the predictions, peak there "
+    "and fall sooner. Right: the share of global runs "
     "among those that could be. At eight sequences of six tokens p falls from 0.86 to below 0.1 at d = 10 to "
     "16, W is lowest at d = 4; then both rise to one, W at much smaller d. At three of four tokens p falls "
     "from 0.91 at d = 2 to 0.73 at d = 4 and rises again, W rises from d = 2 on.",
