@@ -689,7 +689,8 @@ show(
     "thousand, near d = 10 to 12 for p and d = 3 for W, and falls to one; thin curves, the predictions, peak "
     "there and fall sooner. Right: the share of global runs among those that could be. At eight sequences "
     "of six tokens p falls from 0.86 to below 0.1 at d = 10 to 16, W is lowest at d = 4; then both "
-    "rise to one, W at much smaller d. At three of four tokens p falls from 0.91 at d = 2 to 0.73 at d = 4 and rises again, W rises from d = 2 on.",
+    "rise to one, W at much smaller d. At three of four tokens "
+    "p falls from 0.91 at d = 2 to 0.73 at d = 4 and rises again, W rises from d = 2 on.",
 )
 
 # %% [markdown]
