@@ -1,6 +1,7 @@
 """Lesson 18 at length: small transformers on digits and sentences, head by head."""
 
 import math
+from itertools import product
 
 import numpy as np
 import torch
@@ -24,11 +25,13 @@ SEEN, ASKED, PRICE = 200, 10, 1.0  # sequences in the statistics; in the SVMs; p
 SMALL = 0.2  # times the drawn keys and queries: a start from which they must go far
 FURTHER = 2000  # steps of a few runs
 SOFT = 0.4  # of a soft target lies evenly on all classes
-HOW = {
-    "as drawn": (1.0, 4.0),
-    "small K, Q": (SMALL, 4.0),
-    "short readout": (1.0, 1.0),
-}  # of one linear layer: factor of its keys and queries, length of its readout
+HOW = {"as drawn": 1.0, "small K, Q": SMALL}  # where keys and queries begin: times those drawn
+READOUT = 4.0  # length of one linear layer's
+AIMS = (
+    "labels",
+    "soft",
+    "stopped",
+)  # stopped: labels, where they have gone as far as soft targets at the end
 
 
 def digits(runs, seed):
@@ -326,39 +329,73 @@ def shrink(P, factor):
                 weights *= factor
 
 
-def on_ten(tokens, aim, factor=1.0, n=ASKED, steps=STEPS, *, trials, seed):
-    """Movements of heads that learned n sequences with this aim, and their rival: the first slope.
+def walk(P, loss, names, matrix, steps, far=None):
+    """Train; return the last weights, how far each layer has gone (layers, runs), and those at `far`.
+
+    Args:
+        P: the start. loss: of weights, (runs,). names: of the weights that Adam trains.
+        matrix: W of a layer, of weights and its number.
+        far: (layers, runs), in lengths of W at the start, on the mean of heads. Of each layer and run the
+            weights of the first step at which it has gone as far, or the last ones, are returned, too.
+    """
+    P, layers = copied(P), 1 + ("K1" in P)
+    start, then = [matrix(P, k) for k in range(layers)], [copied(P)] * layers
+
+    def gone(k):
+        return ((matrix(P, k).detach() - start[k]).norm(dim=(-2, -1)) / start[k].norm(dim=(-2, -1))).mean(-1)
+
+    going = torch.full((layers, len(start[0])), far is not None)
+    step = adam(P, loss, names)
+    for _ in range(steps):
+        step()
+        for k in range(layers) if going.any() else ():
+            on = {name: going[k].view(-1, *[1] * (w.dim() - 1)) for name, w in P.items()}
+            then[k] = {name: torch.where(on[name], w.detach(), then[k][name]) for name, w in P.items()}
+            going[k] &= gone(k) < far[k]
+    return copied(P), torch.stack([gone(k) for k in range(layers)]), then
+
+
+def walks(P, loss, names, matrix, steps):
+    """For each aim of AIMS the weights of each layer. loss: of weights and an aim, (runs,)."""
+    soft, far, _ = walk(P, lambda P: loss(P, "soft"), names, matrix, steps)
+    labels, _, stopped = walk(P, lambda P: loss(P, "labels"), names, matrix, steps, far)
+    return {"labels": [labels] * len(far), "soft": [soft] * len(far), "stopped": stopped}
+
+
+def on_ten(tokens, factor=1.0, n=ASKED, steps=STEPS, *, trials, seed):
+    """Movements of heads that learned n sequences, and their rival: (runs, AIMS, layers, heads).
 
     Keys and queries begin at `factor` times the drawn ones. The n sequences judge, or n unseen ones. "nobody"
     is the cosine of keys and queries that flow along a random sum over the tokens that the layer reads,
-    equally far, to the SVM of what these select.
+    as far as with labels, to the SVM of what these select; (runs, layers, heads).
     """
     train, valid, P = data(tokens, trials, seed)
     shrink(P, factor)
     X, real, y = (part[:, :n] for part in train)
     new, new_real = (part[:, :n] for part in valid[:2])
-    start, above = copied(P), aimed_at(aim, y, P["read"].shape[-1])
+    start, generator, found = copied(P), torch.Generator().manual_seed(seed), {"nobody": []}
 
-    def loss(P):
-        return above(net.forward(P, X, real))
+    def loss(P, aim):
+        goal = "soft" if aim == "soft" else "labels"
+        return aimed_at(goal, y, P["read"].shape[-1])(net.forward(P, X, real))
 
-    slopes = first_slopes(P, lambda P: loss(P).sum(), 2)
-    step = adam(P, loss, P)
-    for _ in range(steps):
-        step()
-    P, found, generator = copied(P), {}, torch.Generator().manual_seed(seed)
-    gone = 1 - loss(P) / loss(start)
-    for k, (a, judge) in enumerate(zip(reads(P, X, real), reads(P, new, new_real), strict=True)):
-        W_0 = centred(start, k)
-        moved, size = centred(P, k) - W_0, W_0.norm(dim=(-2, -1))
-        judges = {"seen": (a, real), "unseen": (judge, new_real)}
-        layer = against_rivals(moved, W_0, *pair(start, k), {"first": slopes[k]}, judges)
-        R = unit(of_tokens(a, real, W_0.shape[1], generator))
-        R = moved_by_slopes(*pair(start, k), R, moved.norm(dim=(-2, -1)))
-        layer["nobody"] = cosine(R, soft_svm(a, real, choice(W_0 + R, a, real)))
-        layer["moved"], layer["gone"] = moved.norm(dim=(-2, -1)) / size, gone[:, None].expand_as(size)
-        for name, value in layer.items():
-            found.setdefault(name, []).append(value)
+    for aim, weights in walks(start, loss, [*start], centred, steps).items():
+        slopes, layers = first_slopes(start, lambda P, aim=aim: loss(P, aim).sum(), 2), {}
+        for k, P in enumerate(weights):
+            a, W_0, factors = reads(P, X, real)[k], centred(start, k), pair(start, k)
+            moved, size = centred(P, k) - W_0, W_0.norm(dim=(-2, -1))
+            judges = {"seen": (a, real), "unseen": (reads(P, new, new_real)[k], new_real)}
+            layer = against_rivals(moved, W_0, *factors, {"first": slopes[k]}, judges)
+            gone = 1 - loss(P, aim) / loss(start, aim)
+            layer |= {"moved": moved.norm(dim=(-2, -1)) / size, "gone": gone[:, None].expand_as(size)}
+            if aim == "labels":
+                R = unit(of_tokens(a, real, W_0.shape[1], generator))
+                R = moved_by_slopes(*factors, R, moved.norm(dim=(-2, -1)))
+                found["nobody"].append(cosine(R, soft_svm(a, real, choice(W_0 + R, a, real))))
+            for name, value in layer.items():
+                layers.setdefault(name, []).append(value)
+        for name, parts in layers.items():
+            found.setdefault(name, []).append(torch.stack(parts, 1))
     return {name: torch.stack(parts, 1).float() for name, parts in found.items()}
 
 
@@ -372,33 +409,32 @@ def ten_sentences(d, T, n, trials, seed):
     return X[:, ~fresh], y[:, ~fresh], E, judges
 
 
-def one_layer(d, T, aim, how, n=ASKED, steps=STEPS, *, trials, seed):
+def one_layer(d, T, how, n=ASKED, steps=STEPS, *, trials, seed):
     """The same in one linear layer on sentences of T words; every token asks; Adam trains K and Q alone.
 
     The embeddings are random, of length sqrt(d), as those that a transformer's heads read; the readout is
-    random, too: HOW says how long. The n sentences judge, or ten others. (trials,) each.
+    random, too, of length `READOUT`. The n sentences judge, or ten others. (trials, AIMS) each.
     """
-    has, (factor, readout) = ("K and Q", "every token asks", "Adam"), HOW[how]
+    has, found = ("K and Q", "every token asks", "Adam"), {}
     X, y, E, judges = ten_sentences(d, T, n, trials, seed)
     P = {**net.simple(has, trials, d, 8, seed), "embed": math.sqrt(d) * E}
-    P["read"] = readout * P["read"]
-    shrink(P, factor)
-    start, above = copied(P), aimed_at(aim, (y > 0).long(), 2)
+    P["read"] = READOUT * P["read"]
+    shrink(P, HOW[how])
+    start, W_0 = copied(P), net.matrix(P, 0)
 
-    def loss(P):
-        f = net.outputs(P, net.embed(P, X), has, [])
-        return above(torch.stack([torch.zeros_like(f), f], -1))
+    def loss(P, aim):
+        f, goal = net.outputs(P, net.embed(P, X), has, []), "soft" if aim == "soft" else "labels"
+        return aimed_at(goal, (y > 0).long(), 2)(torch.stack([torch.zeros_like(f), f], -1))
 
-    (slope,) = first_slopes(P, lambda P: loss(P).sum(), 1)
-    step = adam(P, loss, ("K0", "Q0"))
-    for _ in range(steps):
-        step()
-    P, W_0 = copied(P), net.matrix(start, 0)
-    moved = net.matrix(P, 0) - W_0
-    found = against_rivals(moved, W_0, start["K0"], start["Q0"], {"first": slope}, judges)
-    found["moved"] = moved.norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1))
-    found = {name: value[:, 0] for name, value in found.items()} | {"gone": 1 - loss(P) / loss(start)}
-    return {name: value.float() for name, value in found.items()}
+    for aim, (P,) in walks(start, loss, ("K0", "Q0"), net.matrix, steps).items():
+        (slope,) = first_slopes(start, lambda P, aim=aim: loss(P, aim).sum(), 1)
+        moved = net.matrix(P, 0) - W_0
+        layer = against_rivals(moved, W_0, start["K0"], start["Q0"], {"first": slope}, judges)
+        layer["moved"] = moved.norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1))
+        layer["gone"] = (1 - loss(P, aim) / loss(start, aim))[:, None]
+        for name, value in layer.items():
+            found.setdefault(name, []).append(value[:, 0])
+    return {name: torch.stack(values, 1).float() for name, values in found.items()}
 
 
 def cases(name):
@@ -414,17 +450,14 @@ def cases(name):
             return cell[name].values
         return np.stack([cell[f"{name}_{who}"].values for who in ("seen", "unseen")])
 
-    for how in HOW:
+    for (how, factor), (at, aim) in product(HOW.items(), enumerate(AIMS)):
         also = "" if how == "as drawn" else f", {how}"
-        for tokens in ("digits", "sentences") if how != "short readout" else ():
-            for aim in ("labels", "soft"):
-                both = of(ten.sel(tokens=tokens, aim=aim, factor=HOW[how][0]))
-                for k in (0, 1):
-                    found[f"{tokens}, layer {k + 1}{also}", aim] = both[..., k, :]
+        for tokens, k in product(("digits", "sentences"), (0, 1)):
+            here = of(ten.sel(tokens=tokens, factor=factor))
+            found[f"{tokens}, layer {k + 1}{also}", aim] = here[..., at, k, :]
         for d, T in ((32, 16), (32, 8), (16, 16), (16, 8)):
-            for aim in ("labels", "soft"):
-                here = of(layer.sel(d=d, T=T, aim=aim, how=how))
-                found[f"one layer, d = {d}, T = {T}{also}", aim] = here[..., None]
+            here = of(layer.sel(d=d, T=T, how=how))
+            found[f"one layer, d = {d}, T = {T}{also}", aim] = here[..., at, None]
     return found
 
 
@@ -461,20 +494,20 @@ MEASURED = [
         "18.ten",
         "The same on ten sequences, with two aims, from two starts: SVMs over these and over unseen ones.",
         on_ten,
-        {"tokens": ["digits", "sentences"], "aim": ["labels", "soft"], "factor": [1.0, SMALL]},
+        {"tokens": ["digits", "sentences"], "factor": [1.0, SMALL]},
         trials=20,
         batch=5,
-        paired=("aim", "factor"),
+        paired=("factor",),
         minutes=3,
     ),
     Measured(
         "18.layer",
         "The same in one linear layer on ten sentences, at four sizes.",
         one_layer,
-        {"d": [16, 32], "T": [8, 16], "aim": ["labels", "soft"], "how": [*HOW]},
+        {"d": [16, 32], "T": [8, 16], "how": [*HOW]},
         trials=20,
         batch=5,
-        paired=("aim", "how"),
+        paired=("how",),
         minutes=1,
     ),
     Measured(

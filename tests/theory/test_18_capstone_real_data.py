@@ -6,8 +6,8 @@ norm before the readout takes the direction down to that control, and so do movi
 asks; an MLP only delays the decision. In a two-layer transformer the SVM of a head's own selection has
 a cosine well above that of random tokens or of another head, and below that of a matrix that nobody trained;
 attention sharpens while the data are fitted. By judges that stay, labels
-have a larger excess over the first slope than soft targets in a linear layer whose readout can meet these; in
-transformers on ten sequences they have about the same, from keys and queries as drawn and from small ones.
+have a larger excess over the first slope than soft targets in a linear layer after 400 steps, and a smaller
+lead at equal distance.
 """
 
 import pytest
@@ -58,35 +58,43 @@ def test_what_brings_it_down_to_the_control(setting):
 @pytest.fixture(scope="module")
 def layer():
     """One linear layer on twelve sentences, of another dimension; its own seeds."""
-    return {
-        aim: stored.one_layer(24, 12, aim, "as drawn", n=12, trials=6, seed=84) for aim in ("labels", "soft")
-    }
+    return stored.one_layer(24, 12, "as drawn", n=12, trials=6, seed=84)
 
 
 def excess(found):
-    """Of each run."""
+    """Of each run, for each aim."""
     lead = {who: found[f"own_{who}"] - found[f"first_{who}"] for who in ("seen", "unseen")}
     return lead["seen"] - lead["unseen"]
 
 
 def test_a_layer_leads_by_the_few_sentences_that_it_was_trained_on(layer):
-    assert (layer["labels"]["own_seen"] - layer["labels"]["first_seen"]).mean() > 0.08
+    assert (layer["own_seen"] - layer["first_seen"])[:, 0].mean() > 0.08
 
 
-def test_where_soft_targets_can_be_met_they_stop_earlier_and_have_less(layer):
-    labels, soft = layer["labels"], layer["soft"]
-    assert soft["gone"].min() > 0.9
-    assert (soft["moved"] < labels["moved"]).all()
-    assert (excess(labels) - excess(soft)).mean() > 0.02
+def test_soft_targets_stop_earlier_and_have_less(layer):
+    labels, soft, stopped = layer["moved"].T
+    assert layer["gone"][:, 1].min() > 0.9
+    assert (soft < labels).all()
+    torch.testing.assert_close(stopped, soft, rtol=0.06, atol=0)
+    of_labels, of_soft, at_equal_distance = excess(layer).mean(0)
+    assert of_labels - of_soft > 0.02
+    assert at_equal_distance < of_labels
 
 
-def test_a_short_readout_does_not_reach_them_and_they_go_on():
-    short, met = (
-        stored.one_layer(24, 12, "soft", how, n=12, trials=3, seed=86)
-        for how in ("short readout", "as drawn")
-    )
-    assert (short["gone"] < met["gone"]).all()
-    assert (short["moved"] > met["moved"]).all()
+def test_labels_are_stopped_at_the_first_step_as_far():
+    """One weight each run, that Adam moves by 0.003 a step: known distances."""
+    P = {"W0": torch.ones(2, 1, 1, 1), "other": torch.zeros(2, 3)}
+
+    def loss(P):
+        return -P["W0"].flatten() - P["other"].sum(1)
+
+    far = torch.tensor([[0.0075, 9.0]])
+    last, gone, (then,) = stored.walk(P, loss, [*P], lambda P, k: 1 * P["W0"], 5, far)
+    torch.testing.assert_close(last["W0"].flatten(), torch.tensor([1.015, 1.015]))
+    torch.testing.assert_close(gone, torch.tensor([[0.015, 0.015]]))
+    torch.testing.assert_close(then["W0"].flatten(), torch.tensor([1.009, 1.015]))
+    torch.testing.assert_close(then["other"], torch.tensor([[0.009], [0.015]]).expand(2, 3))
+    assert (P["W0"] == 1).all()
 
 
 def test_small_keys_and_queries_are_those_drawn_times_a_factor():
@@ -161,16 +169,18 @@ def test_decay_alone_is_no_movement():
     torch.testing.assert_close(0.49 * stored.centred(P, 0), stored.centred(shrunk, 0))
 
 
-@pytest.mark.parametrize("aim", ["labels", "soft"])
-def test_transformers_on_a_few_stay_near_their_start_unless_that_is_small(aim):
+def test_transformers_on_a_few_stay_near_their_start_unless_that_is_small():
     drawn, small = (
-        stored.on_ten("digits", aim, factor, n=12, steps=300, trials=2, seed=4713) for factor in (1.0, 0.2)
+        stored.on_ten("digits", factor, n=12, steps=300, trials=2, seed=4713) for factor in (1.0, 0.2)
     )
     for found in (drawn, small):
         for name in ("own", "first"):
-            assert found[f"{name}_seen"].shape == (2, 2, 4)
-        assert (found["gone"] > 0.99).all()
-        assert excess(found).mean().abs() < 0.08
+            assert found[f"{name}_seen"].shape == (2, 3, 2, 4)
+        assert found["nobody"].shape == (2, 2, 4)
+        assert (found["gone"][:, :2] > 0.99).all()
+        assert (excess(found).mean((0, 2, 3)).abs() < 0.08).all()
+        _, soft, stopped = found["moved"].mean(-1).unbind(1)
+        torch.testing.assert_close(stopped, soft, rtol=0.1, atol=0)
     assert drawn["moved"].mean() < 1
     assert small["moved"].mean() > 3
 
@@ -241,17 +251,3 @@ def test_attention_sharpens_while_the_data_are_fitted(monkeypatch):
 def test_layer_two_agrees_and_the_best_token_seldom_wins(digits):
     assert (digits["agree"][:, 1].mean(-1) > digits["chance_agree"][:, 1].mean(-1) + 0.3).all()
     assert (digits["best"].mean((1, 2)) < 0.25).all()
-
-
-@pytest.mark.parametrize(("n", "T", "d"), [(5, 24, 48), (2, 8, 24), (20, 8, 24), (3, 16, 16)])
-def test_for_random_tokens_the_cosine_follows_its_estimate(n, T, d):
-    generator = torch.Generator().manual_seed(T + n)
-    W = torch.randn(6, 1, d, d, generator=generator, dtype=torch.float64)
-    X = torch.randn(6, n, T, d, generator=generator, dtype=torch.float64)
-    X = X / X.norm(dim=-1, keepdim=True)
-    selected = stored.choice(W, X, torch.ones(X.shape[:3], dtype=torch.bool))[:, 0]
-    largest = torch.randn(50_000, T, generator=generator, dtype=torch.float64).amax(-1).mean()
-    r = float(n**0.5 * T * largest / (d * (T - 1) ** 0.5))
-    for price in (1e-3, 1.0):
-        found = stored.cosine(W[:, 0], svm.solve_soft(X, selected, price).value).mean()
-        assert abs(found - r / (1 + r**2) ** 0.5) < 0.06
