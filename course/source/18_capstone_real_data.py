@@ -96,7 +96,7 @@ def begin(inputs, T, classes, seed, d=32, heads=4):
 # %% [markdown]
 # We train one, 250 steps of Adam on batches of 32 digits.
 
-# %%
+# %% tags=["nbval-ignore-output"]
 pictures = datasets.digits()
 train, valid, _ = datasets.split(pictures, seed=0)
 P = begin(4, 16, 10, seed=0)
@@ -248,15 +248,15 @@ for tokens in ("digits", "sentences"):
 keep = []
 with torch.no_grad():
     answers(P, train[:200], keep)
-winner = keep[1][1].argmax(-1).mode(-1).values  # in layer 2 most of a digit's positions choose it
-served = [float((head == head.mode().values).double().mean()) for head in winner.T]
-print("one place wins in this share of 200 digits, by head of your network:", np.array(served))
-assert 0.2 < min(served) < max(served) < 0.65
+winners = [head for _, s in keep for head in s.argmax(-1).mode(-1).values.T]  # what most positions choose
+served = max((head == head.mode().values).double().mean() for head in winners)
+print(f"eight heads of your network, most digits of 200 in which one place wins: {served:.1f}")
+assert served < 0.8
 
 # %% [markdown]
 # In layer 2 the best wins a tenth of the choices. But of a digit's positions there 0.81, on average, choose
 # one token, 0.40 before training. A **sink** is a token that wins in every sequence; our theorems have none.
-# Nor do we see one: no place wins in more than 0.55 of 200 digits, in four heads.
+# Your network has none: in none of eight heads does a place win in more than 0.8 of 200 digits.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 The SVM of a head
@@ -666,8 +666,8 @@ assert longer.decided.sel(setting="+ norm before the readout").max() < 0.2
 # - **Ahead of the free $W$, not at the SVM:** Adam, 0.84 in the longer runs, and an MLP, 0.74.
 # - **Not always:** with learned embeddings the smallest of ten cosines is 0.47; if every token asks, too, $W$
 #   is ahead in 3 of ten.
-# - **Not decided:** with a norm before the readout, after 3,000 steps, at least 13 of 16 choices. A norm is
-#   not linear, so a mixture may be better than each token (lesson 13).
+# - **Not decided:** with a norm before the readout, after 3,000 steps, 13 or more of 16 choices. A norm is not
+#   linear: a mixture may be better than each token (lesson 13).
 # - **No hard margins,** in six of ten draws: a second layer. In the other four the median cosine is 0.22.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
