@@ -666,8 +666,8 @@ assert longer.decided.sel(setting="+ norm before the readout").max() < 0.2
 # - **Ahead of the free $W$, not at the SVM:** Adam, 0.84 in the longer runs, and an MLP, 0.74.
 # - **Not always:** with learned embeddings the smallest of ten cosines is 0.47; if every token asks, too, $W$
 #   is ahead in 3 of ten.
-# - **Not decided:** with a norm before the readout, after 3,000 steps, 13 or more of 16 choices. A norm is not
-#   linear: a mixture may be better than each token (lesson 13).
+# - **Not decided:** with a norm before the readout, after 3,000 steps, 13 or more of 16 choices. A norm is
+#   not linear: a mixture may be better than each token (lesson 13).
 # - **No hard margins,** in six of ten draws: a second layer. In the other four the median cosine is 0.22.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
