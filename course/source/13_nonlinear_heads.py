@@ -513,8 +513,9 @@ assert (gaps[1] < gaps[0]).all()
 
 
 # %% [markdown]
-# **$W$ nears $W_{\mathrm{dir}}$ in all 40 runs, slowly**, as $R$ grows like $\log j$. After 3,000 steps run
-# 138 has lost the first token, though its cost is negative: some weight on it would *help*.
+# **Up to step 30,000 $W$ comes closer to $W_{\mathrm{dir}}$ in all 40 runs, slowly**: $R$ grows like $\log
+# j$. After 3,000 steps run 138 has lost the first token, though its cost is negative: some weight on it would
+# *help*.
 #
 # At the edge of stability a step is a plain one of size $2/H$, $H$ the largest curvature: $j$ short steps are
 # about **gradient flow**, $dW/d\tau = -\nabla L$, for the time $\tau = 2j/H$.
@@ -709,8 +710,9 @@ for k, (what, published, _) in enumerate(rows_13.CURVES.values()):
 
 # %% [markdown]
 # **On our paths $W_{\mathrm{fin}}$ brings $W_{\mathrm{dir}}$ closer to $W$; one token is far off.** Repeated
-# descents (24 to 237 of 1,000 accepted) agree on one token, not on both parts: in more than half some
-# sequence has $f = 0$, where nothing fixes the shares. The others agree on both parts, not on one token.
+# descents (24 to 237 of 1,000 accepted) agree on one token, not on both parts, and from $d = 6$ on
+# $W_{\mathrm{fin}}$ brings them nothing: in more than half some sequence has $f = 0$, where nothing fixes the
+# shares.
 
 
 # %% [markdown]
@@ -733,7 +735,7 @@ progress("13")
 # |---|---|---|
 # | several tokens kept | an edge rises | gelu: 2,381 of 2,391; tanh: 2,310 of 2,400 |
 # | $W$ far out | $W_{\mathrm{dir}}$, $+ W_{\mathrm{fin}}$, $+ w_3$ | $1 -$ cosine .0063, .0043, .0007 |
-# | descent bounces | $R \approx N\log(2qj/(HN^2))$ | within .03, short steps |
+# | descent bounces | $R \approx N\log(2qj/(HN^2))$ | the triangle: within .03 at step 30,000, short steps |
 # | lost tokens return | the pulls | for ever: 105 of 108; conditions broken, 39 of 52 |
 
 # %% [markdown]
