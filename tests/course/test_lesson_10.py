@@ -76,7 +76,7 @@ def test_the_ratio_is_foreseen_from_the_scores(T, d, lesson):
     train.fit(model, tokens, torch.optim.SGD(model.parameters(), lr=1.0), steps=1, progress=False)
     lesson["symmetric_part"] = symmetric_part
     ratio, _ = lesson["read"](model.W.detach().numpy(), tokens.v.numpy())
-    assert ratio == pytest.approx(lesson["foreseen_ratio"](T, d), rel=0.03)
+    assert ratio == pytest.approx(lesson["first_step"](T, d)[0], rel=0.03)
 
 
 @pytest.mark.parametrize("d", [2, 3, 6])
