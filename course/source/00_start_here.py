@@ -55,9 +55,9 @@ print("This cell has run: 1 + 2 + ... + 100 =", sum(range(101)))
 # ## 0.2 The map
 #
 # Run the next cell for the whole course. Each line links to its lesson. *Needs* lists the lessons that it
-# builds on, and the minutes include the exercises (with a pencil for every derivation, take half as long
-# again); take a lesson in two sittings if you like. Sections that are called optional can be left out: a
-# later lesson may point back to one, but says again what it needs of it.
+# builds on, and the minutes include the exercises, but no optional sections (with a pencil for every
+# derivation, take half as long again); take a lesson in two sittings if you like. Sections that are called
+# optional can be left out: a later lesson may point back to one, but says again what it needs of it.
 
 # %%
 progress()
@@ -272,8 +272,9 @@ assert np.linalg.norm(gradient(path[-1], A, b)) < 1e-9, "see exercise 00.5"
 progress("00")
 
 # %% [markdown]
-# Every lesson explains its symbols where they first appear, and each has one meaning throughout the course.
-# When you have been away for a while, come back to this list.
+# Every lesson explains its symbols where they first appear, and those of this list keep their meaning where a
+# lesson does not say otherwise; $t$ counts steps up to lesson 04, tokens from lesson 05 on. When you have
+# been away for a while, come back to this list.
 #
 # <details><summary>The symbols that return in most lessons</summary>
 #

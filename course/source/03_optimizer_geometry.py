@@ -383,8 +383,9 @@ for corner, pair in (([2.0, 1.0], A[[1, 2]]), ([12.0, 11.0], A[[0, 1]])):
 
 # %% [markdown]
 # With steps of one length $\eta$ the theorem lets the margin fall short by $\frac12 \eta\, a_{\max}^2 + \log
-# n / (\eta t)$. The best $\eta$ for $t$ steps is $\eta^* = \sqrt{2 \log n / t} / a_{\max}$, and leaves
-# $a_{\max} \sqrt{2 \log n / t}$. What is really lost, on twenty random points in six dimensions?
+# n / (\eta t)$. The best $\eta$ for $t$ steps (not the $\eta^*$ of lesson 02) is $\eta^* = \sqrt{2 \log n /
+# t} / a_{\max}$, and leaves $a_{\max} \sqrt{2 \log n / t}$. What is really lost, on twenty random points in
+# six dimensions?
 
 
 # %%
@@ -991,7 +992,8 @@ progress("03")
 #
 # - Steepest descent with slowly shrinking steps maximises the margin in its own norm, because the rate at
 #   which the loss falls is a bound on that margin. Constant steps can trap sign descent: on two points of the
-#   plane, only steps longer than $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ can.
+#   plane, $a_1, b_2 > 0 > a_2, b_1$, only steps longer than $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b
+#   \rVert_1$ can.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late, Adam with $\varepsilon = 0$ went like sign descent with steps $\eta_{\mathrm{eff}}$. A long memory

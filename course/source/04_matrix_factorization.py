@@ -548,13 +548,13 @@ for start in (3.0, 0.1):
 # of $S$, the singular vectors $\xi$ and $\zeta$ of its largest singular value, is missing from $W$
 # (question 1).
 #
-# Does it come back? A run nearby has a little of it, $\xi^\top W \zeta = p^\top r$ with $p = U^\top \xi$,
-# $r = V^\top \zeta$. Hold the pull $M$ still, let $s$ be its largest singular value and $\xi, \zeta$ its
-# leading pair. As $p' = s\, r$ and $r' = s\, p$, soon $p \approx r$, and $p^\top r$ grows at the rate $2
-# s$; for balanced factors $\lVert W \rVert_*$, the cost, at the rate $2 \langle M, W \rangle / \lVert W
-# \rVert_*$. So **what is missing grows like $\lVert W \rVert_*^c$,** its share like $\lVert W \rVert_*^{c -
-# 1}$, while the pull keeps its direction: $c = \lVert S \rVert_{\mathrm{op}}$ for the pull scaled to
-# $\langle S, W \rangle = \lVert W \rVert_*$.
+# Does it come back? A run nearby has a little of it, $\xi^\top W \zeta = p^\top r$ with $p = U^\top \xi$, $r
+# = V^\top \zeta$. Hold the pull $M$ still, let $s$ be its largest singular value and $\xi, \zeta$ its leading
+# pair. As $p' = s\, r$ and $r' = s\, p$, soon $p \approx r$, and $p^\top r$ grows at the rate $2 s$; for
+# balanced factors $\lVert W \rVert_*$, the cost, at the rate $2 \langle M, W \rangle / \lVert W \rVert_*$.
+# The first rate is $c$ times the second. So **what is missing grows like $\lVert W \rVert_*^c$,** its share
+# like $\lVert W \rVert_*^{c - 1}$, while the pull keeps its direction: $c = \lVert S \rVert_{\mathrm{op}}$
+# for the pull scaled to $\langle S, W \rangle = \lVert W \rVert_*$.
 
 # %% [markdown]
 # `follow` takes short steps until every answer has $k$ **digits**, $u_i \ge k \log 10$, and returns $U$, $V$
@@ -824,7 +824,8 @@ progress("04")
 #
 # - A product moves along $M V V^\top + U U^\top M$, from small $\beta I$, $0$ greedily: when $\sigma_1$ is 1,
 #   $\sigma_2$ is like $\beta^{2 - 2\bar\sigma_2 / \bar\sigma_1}$.
-# - Descent that separates the answers heads for a KKT point, a solution of (P) if $c = 1$, and slowly.
+# - Gradient flow that separates the answers turns to a KKT point, a solution of (P) if $c = 1$; short steps
+#   did so slowly.
 # - A rest with $s = \varepsilon$ needs as many columns as its table's rank, and lacks at most $1 - u_{\min} /
 #   \bar u$ of the margin.
 

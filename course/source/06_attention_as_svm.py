@@ -48,9 +48,9 @@ again = "exercise {} is not right yet: see what its check says"
 # ## 6.1 The idea in a picture
 #
 # One sequence has $T$ tokens. Two things matter about token $t$: its **key** $k_t \in \mathbb{R}^d$, which
-# $p$ is compared with, and its **score** $\gamma_t = y\, v \cdot x_t$, the margin that all attention on token
-# $t$ would give ($x_t$ is the token itself, $v$ the fixed prediction head, $y = \pm 1$ the label). We
-# minimise
+# $p$ is compared with, and its **score** $\gamma_t = y\, v \cdot x_t$, the signed output that all attention
+# on token $t$ would give ($x_t$ is the token itself, $v$ the fixed prediction head, $y = \pm 1$ the label).
+# We minimise
 #
 # $$L(p) = \ell\Big(\sum_t s_t\, \gamma_t\Big), \qquad s = \mathrm{softmax}(h), \qquad h_t = k_t \cdot p,
 # \qquad \ell(u) = \log(1 + e^{-u}).$$

@@ -809,8 +809,8 @@ progress("08")
 # ## Summary
 #
 # - $p(R)$, the best $p$ of length $R$, starts along descent's first step and at first turns twice as fast.
-# - Its direction tends to the **global** Att-SVM, if that is feasible. Far out it runs parallel to its ray,
-#   beside it by a vector $r$ that the SVM's own weights $\lambda_j$ predict.
+# - Its direction tends to the **global** Att-SVM, if that is feasible. Far out it should run parallel to its
+#   ray, beside it by a vector $r$ that the SVM's weights $\lambda_j$ and the scores predict.
 # - **The path is global; descent may be local.** In 180 problems $p(R)$ left its branch in at least
 #   44; descent ended elsewhere in 27 of these, and in a 181st where the path did not jump.
 # - A program that follows the path need not notice: in all 44 its point was a local minimum on the sphere. A

@@ -217,7 +217,8 @@ show(
 # The paper's code is public. It adds $\varepsilon = 2.2 \cdot 10^{-16}$, one rounding error of a double, in
 # two places:
 #
-# - a **ridge**, $2 \varepsilon$ times the cost, is added to the loss;
+# - a **ridge**, $2 \varepsilon$ times the cost (the $\varepsilon$ of section 4.7 is $2\varepsilon$ here), is
+#   added to the loss;
 # - gradients are divided by their norm **plus** $\varepsilon$.
 #
 # And its softmax has the textbook gradient that lesson 05 warned of. We run it with and without its ridge,

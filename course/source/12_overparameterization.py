@@ -49,11 +49,11 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # $L = \frac1n \sum_i \ell(u_i)$ with $\ell(u) = \log(1 + e^{-u})$ and $u_i = \sum_t s_{it} \gamma_{it}$ for
 # the attention $s_i$.
 #
-# On the same data we train $p$, $W$ and the factors $(K, Q)$ of $W = KQ^\top$
-# ([lesson 11](11_key_query_nuclear.ipynb)): $p$ and $W$ from zero, $(K, Q)$ from entries $N(0, 0.1^2)$. The
-# 600 steps along $-\nabla L$ have the lengths $0.1 \sqrt 1, \dots, 0.1 \sqrt{600}$. A run is **decided** if
-# each sequence then gives more than 0.99 of its attention to one token. A decided run is **global** if these
-# are the best tokens, **local** if not.
+# On the same data we train $p$, $W$ and the factors $(K, Q)$ of $W = KQ^\top$ ([lesson
+# 11](11_key_query_nuclear.ipynb)): $p$ and $W$ from zero, $(K, Q)$ from entries $N(0, 0.1^2)$. The 600 steps
+# along $-\nabla L$ have the lengths $0.1 \sqrt 1, \dots, 0.1 \sqrt{600}$. A run is **decided** if each
+# sequence then gives more than 0.99 of its attention to one token. A decided run is **global** if these are
+# the best tokens, **local** if not (locally optimal or not).
 #
 # The 72,000 runs, for 48 sizes $(n, T, d)$ and 500 data sets each, are stored; a hundred we compute again.
 
@@ -552,8 +552,10 @@ assert stopped >= 1
 # %% [markdown]
 # (*Slow*: 6,000 steps of a tenth of the length. *Leap*: a first step of length 200.)
 #
-# **(i) is almost enough**: of the runs that it favours 0.7% of $p$ and 0.1% of $W$ are local, also by slow
-# steps, and none after a leap. Of (iii)'s 10% are, most of them after a leap, too.
+# **(i) is almost enough where it holds**: of the runs that it favours 0.7% of $p$ and 0.1% of $W$ are local,
+# also by slow steps, and none after a leap (which by itself selects what the first gradient favours). But it
+# seldom holds with many sequences, and most global runs do without. Of (iii)'s, at these two sizes, 10% are
+# local, most of them after a leap, too.
 #
 # **(ii) held up**: of its seven exceptions none stays local; two, with almost equal scores, are undecided
 # still. But at $(2, 3)$, $d = 2$, a descent without a rival stopped at a finite minimum. What is left is *no
@@ -643,7 +645,7 @@ for kind in ("p", "W"):
         print(f"{kind}, d = {d:4d} {can:16.3f} {support:30.1f} {shown} {won:21.2f}")
         assert (won > 0.98) == (support > 37)
         if d <= (12 if kind == "p" else 3):
-            assert 0.75 < predicted[kind][d - 1] / number < 1.25, again.format("12.4")
+            assert 0.7 < predicted[kind][d - 1] / number < 1.3, again.format("12.4")
             off = stored.random_possible.sel(d=d).mean() - law(kind, 8, 6, d)
             assert abs(off) < (0.03 if kind == "p" else 0.1)
 print("n = 3, T = 4:   locally optimal   predicted   of the possible, global")
@@ -654,7 +656,7 @@ for kind, dimensions in (("p", (2, 3, 4, 8, 16)), ("W", (2, 3, 4))):
         won = (here.code == runs.GLOBAL).where(can).mean()
         print(f"{kind}, d = {d:2d} {number:21.1f} {expected:11.1f} {won:25.2f}")
         near = d <= 4 if kind == "p" else d == 2
-        assert (0.75 if near else 0) < expected / number < (1.25 if near else 0.75)
+        assert (0.7 if near else 0) < expected / number < (1.3 if near else 0.8)
 
 
 # %% jupyter={"source_hidden": true}
@@ -697,8 +699,9 @@ show(
 # **Figure 4.** Left: $n = 8$, $T = 6$. Right: 2,000 runs a point for $(n, T) = (8, 6)$, 500 for
 # $(3, 4)$. Bars: 95%.
 #
-# The prediction is within a quarter up to $d = 12$ for $p$ and 3 for $W$, at $(3, 4)$ up to 4 and 2. Beyond,
-# the support tokens are fewer than $D$, and it is too low.
+# The prediction is within 30% up to $d = 12$ for $p$ and 3 for $W$, at $(3, 4)$ up to 4 and 2. Beyond it is
+# too low: the support tokens are fewer than $D$. (In part two errors cancel there, as $1/(1+k)$ is too high.)
+# So the number turns near where half the choices are possible: before at $(8, 6)$, after at $(3, 4)$.
 #
 # **At these two sizes more dimensions first bring more locally optimal choices of $p$, then fewer**, and of
 # its possible runs fewest are global near the predicted peak: at $d = 10$ to 16, and 4. In the end one choice
@@ -720,7 +723,7 @@ show(
 #
 # | claim | prediction | measured |
 # |---|---|---|
-# | favoured by the first gradient | part of a condition | under 1% local, after a leap none |
+# | favoured by the first gradient | part of a condition | under 1% of those local |
 # | equal scores of all others | enough for one sequence | not for several: 10% local |
 # | no rival, best choice possible | global | all but 7 of 9,986, none local later; not at $d = 2$, $(2, 3)$ |
 # | most locally optimal choices at $(8, 6)$ | $p$: $d = 10$; $W$: 3 | of those tried, 10 and 12; 3 |
@@ -745,7 +748,7 @@ progress("12")
 #
 # - To make **every** choice possible for $W$: $d^2 \ge n\,(T - 1)$ and $d \ge T - 1$; for tokens of **one
 #   length** $d \ge n$ is enough, too (almost all data).
-# - To leave no finite $W$ **stationary**: $d \ge n$.
+# - To leave no finite $W$ **stationary**: $d \ge n$ (almost all data).
 # - To make half of the **random** choices possible for $p$ and Gaussian tokens: about $n\,\nu_T$.
 # - To **find** the best choice: many more. At $n = 8$, $T = 6$ every choice is guaranteed possible at $d =
 #   40$ for $p$, 7 for $W$; of the dimensions tried, 98% of the runs were global only from $d = 1024$ and 64

@@ -683,7 +683,8 @@ show(
 
 # %% [markdown]
 # **Where the conditions hold all 10 foretold returns come, 8 within 30% of the time**; of all 19, 17. Most
-# are early: 1/2 % comes before $-\infty$. Alone, tokens would be back too often, too soon.
+# come early: the law waits until a pull is infinite, the count only until the token has 1/2 % of the
+# attention. Alone, tokens would be back too often, too soon.
 #
 # **For ever, where the conditions hold, the law is right in 105 of 108 runs**, "lag below 1" in 96, "never"
 # in 70. Where they do not: 39 of 52, 38 and 24.

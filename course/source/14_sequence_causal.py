@@ -424,9 +424,8 @@ show(
 
 # %% [markdown]
 # **The shares of random choices rise at the predicted $d$**, for a causal mask before full attention. (Not
-# every interval holds the prediction. $T = 8$ and 16 come up to half a dimension early: a bias, where
-# $d < T - 1$.) The best choice may go another way: for one sequence of 5, full, it is feasible more often at
-# $d = 2$, less often at $d = 3$.
+# every interval holds the prediction. $T = 8$ and 16 come up to half a dimension early.) The best choice may
+# go another way: for one sequence of 5, full, it is feasible more often at $d = 2$, less often at $d = 3$.
 #
 # **Try it.** Let a position see at most $m = 2$ tokens: where does full attention come to stand?
 
@@ -483,10 +482,10 @@ assert min(top.min(), cosine) > 0.98
 # ## 14.6 What a causal mask gains
 #
 # Feasible is not the same as found. Call it a **miss** where a position's largest attention is not on its
-# best token. In every run of this section some $W$ has the best token at all positions, and yet many miss.
-# Under a causal mask fewer do. Three things differ: the *order*, from short to long; the **view**, how many
-# tokens a position sees; and the **crowd**, how many the others see. Two more masks tell them apart (there a
-# position need not see itself):
+# best token. In all but a few runs some $W$ has the best token at all positions (in the next cell's in all),
+# and yet many miss. Under a causal mask fewer do. Three things differ: the *order*, from short to long; the
+# **view**, how many tokens a position sees; and the **crowd**, how many the others see. Two more masks tell
+# them apart (there a position need not see itself):
 #
 # - **shuffled**: the $k$-th position sees $k$ random tokens;
 # - **narrow**: full, but the last positions of the three sequences see 2, 3 and 4 random tokens.
@@ -523,10 +522,10 @@ assert (shares.sel(mask="full") + 0.2 < shares.sel(mask="causal")).all()
 assert (shares.sel(mask="shuffled") - shares.sel(mask="causal")).mean() > -0.03
 
 # %% [markdown]
-# **Order does not help**: shuffled is not behind causal. **In the smaller crowd** positions that see all
-# five tokens miss about two thirds as often. **The narrower view helps more**: by a factor of about a half
-# or less, and by about as much in a full crowd. View is measured, not explained; a factor $1 - 1/T$ of it is
-# position 1, which cannot miss.
+# **Order does not help**: shuffled is not behind causal. **In the smaller crowd** positions that see all five
+# tokens miss about two thirds as often. **The narrower view helps more**, at $T = 5$: by a factor of about a
+# half or less, and by about as much in a full crowd. View is measured, not explained; a factor $1 - 1/T$ of
+# it is position 1, which cannot miss.
 #
 # And crowd? After one step $W$ is a sum of terms $a\, x_{ik}^\top$, one a position. Suppose that in the end
 # it is one, too, of those of section 14.4. The term $a\, x_{jk'}^\top$ of another sequence $j$ moves the
@@ -595,8 +594,8 @@ for found in (measured("14.sizes").load(), measured("14.short").load()):
         print(f"{size:10s}", ("{:11.2f} ± {:.2f} {:9.2f}" * 2).format(*table[-1]))
 first, off, root, last, half, square = np.transpose(table)
 assert (abs(first - root) < 0.13).all(), again.format("14.3")
-outside = [int((abs(last - one) > half).sum()) for one in (square, square**0.5, 0.5)]
-assert outside == [3, 6, 6], again.format("14.3")
+misfit = [abs(last - one).max() for one in (square, square**0.5, 0.5)]
+assert misfit[0] < 0.19 < min(misfit[1:]), again.format("14.3")
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), width_ratios=(1, 1.3))
@@ -636,11 +635,12 @@ show(
 # 4, not at $T = 5$, and harms at $T = 8$: the gradient's $|a|^2 \sim (1/m)(1 - 1/m)$ is *larger* where fewer
 # tokens are seen (two or more). The gain arises between steps 10 and 100.
 #
-# The forecast after a step is the *root* of the factor: for a miss, what others add exceeds a difference of
-# scores, and small ones are about as frequent as somewhat larger ones. It is right to about 0.1, a little too
-# steep in $T$. In the end the factor itself is outside the 95% interval at three of eight sizes, too flat in
-# $T$; its root and the share of rows, a half, are outside at six each. Why the square should count there is
-# open.
+# The forecast after a step is the *root* of the factor. A position misses if what the others add exceeds the
+# gap between its best scores. Gaps near 0 are all about equally frequent, so the chance of a miss grows in
+# proportion to the size of what is added. It is right to about 0.1 at these sizes, a little too steep in $T$.
+# In the end the factor itself is off by up to 0.17, too high at $T = 3$, and too flat in $T$; its root and
+# the share of rows, a half, fit worse. Why the square should count there is open, and the argument leaves out
+# the own sequence, where the products are not independent: at $n = 1$ there is nothing else.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.7 A forgotten mask
@@ -712,7 +712,7 @@ for d in (20, 8, 3):
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 in 163 runs |
 # | a random choice uses up $\nu_m$ a position | half at $d^2 = \sum\nu_m$ | rises there ($T = 3$ to 16) |
 # | a smaller crowd after a step | root of the ratio of $\sum (1 - 1/m)/m$ | right to about 0.1 |
-# | ... and after 500 | ratio of $\sum (1 - 1/m)$ | in the 95% interval at 5 of 8 sizes |
+# | ... and after 500 | ratio of $\sum (1 - 1/m)$ | off by up to 0.17, too flat in $T$ |
 # | forgotten padding wins | where all scores are negative | over 90% of these ($n = 3$; $d = 8$, 20) |
 
 # %% [markdown]
@@ -747,7 +747,8 @@ progress("14")
 # - A position that sees $m$ tokens uses up $\nu_m$ of the $d^2$ degrees of freedom. Random choices become
 #   feasible where $d^2$ passes $\sum \nu_m$.
 # - **Causal** runs are more often global not by their order: in the smaller **crowd** positions that see as
-#   many tokens start hardly better, but repair more misses; a narrower **view** helps more.
+#   many tokens start hardly better, but repair more misses ($T = 3$ to 8; the factor rises with $T$); a
+#   narrower **view** helps more (at $T = 5$).
 # - **Padding** without a mask is a token with score 0, and wins where all others are worse ($d = 8$, 20).
 #
 # Limits: tokens were random and of length 1, labels fair coins. The direction was measured at $n = 3$, $T =

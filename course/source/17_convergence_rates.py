@@ -190,13 +190,15 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 #
 # Here $n$ counts the sequences, $\ell(m) = \log(1 + e^{-m})$ is the loss, and $\gamma_{it} = y_i\, v \cdot
 # x_{it}$ the score of a token (lesson 06). That is the exponential loss of lesson 01, with a *strength*
-# $c_{it}$ for each comparison. Its pull is $\sum c_{it}\, e^{-\langle A_{it}, W\rangle} A_{it}$.
+# $c_{it}$ for each comparison ($w_j$ in lesson 08, $F_{it}$ in lesson 11; the $c_{it}$ of lessons 09 and 13
+# are others). Its pull is $\sum c_{it}\, e^{-\langle A_{it}, W\rangle} A_{it}$.
 #
 # The SVM's solution, the shortest $W$ with all $\langle A_{it}, W\rangle \ge 1$, is $W_{\mathrm{mm}} = \sum
 # \lambda_{it} A_{it}$ with $\lambda \ge 0$, and $\hat\mu = 1/\lVert W_{\mathrm{mm}}\rVert$ is its margin. We
 # write $W = R\,\hat W + r$, with $\hat W = \hat\mu\, W_{\mathrm{mm}}$ of length 1 (in lesson 16 it is
-# $W_{\mathrm{mm}}$ itself) and $r$ across it. The rows $A_{it}$ with $\lambda_{it} > 0$ are *tight*: along
-# $\hat W$ their *leads* $\langle A_{it}, W\rangle$ are equal, $\hat\mu R$, and no other lead is smaller.
+# $W_{\mathrm{mm}}$ itself) and $r$ across it. The rows $A_{it}$ with $\lambda_{it} > 0$ we call *tight* here
+# (in lessons 07 and 16 all that are met with equality): along $\hat W$ their *leads* $\langle A_{it},
+# W\rangle$ are equal, $\hat\mu R$, and no other lead is smaller.
 #
 # If the direction of $W$ converges to $\hat W$ and steps are short, the pull ends up parallel to $\hat W$,
 # too. The pulls of the tight rows add up to a multiple of it if there is a number $s$ with
@@ -560,11 +562,11 @@ for name, size, power in (("sqrt(j)", 1.0, 0.5), ("0.1 j", 0.1, 1.0)):
 
 # %% [markdown]
 # In the second window both are near $-1$. Why? [Lesson 16](16_next_token_prediction.ipynb) found the longest
-# step that settles for chains of tokens (16.5), by the same map. Here rows have any length. Let $W = R\,\hat
-# W + r + u$ be off the remainder by a small $u$, in the span of the tight rows and across $\hat W$. The lead
-# of a tight row is longer by $\langle A_{it}, u\rangle$, so to first order it pulls by
-# $s\,\lambda_{it}\,e^{-\hat\mu R}\,(1 - \langle A_{it}, u\rangle)$. A step longer than $\eta^*$ overshoots:
-# the run **zigzags**.
+# step that settles for chains of tokens (16.5), by the same map. Here rows have any length, as in section
+# 2.7. Let $W = R\,\hat W + r + u$ be off the remainder by a small $u$, in the span of the tight rows and
+# across $\hat W$. The lead of a tight row is longer by $\langle A_{it}, u\rangle$, so to first order it pulls
+# by $s\,\lambda_{it}\,e^{-\hat\mu R}\,(1 - \langle A_{it}, u\rangle)$. A step longer than $\eta^*$
+# overshoots: the run **zigzags**.
 
 # %% [markdown]
 # ### Exercise 17.4: The longest step that settles
@@ -586,8 +588,8 @@ for name, size, power in (("sqrt(j)", 1.0, 0.5), ("0.1 j", 0.1, 1.0)):
 #
 # <details><summary>Hint: the length</summary>
 #
-# In $u - \eta\,M u$ each eigenvector of $M$ is multiplied by a number. It has to stay above $-1$, see section
-# 2.8.
+# In $u - \eta\,M u$ each eigenvector of $M$ is multiplied by a number. It has to stay above $-1$, see the end
+# of section 2.7.
 # </details>
 
 
@@ -697,8 +699,8 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.5 Adam *(optional)*
 #
-# Sign descent goes to the SVM of the maximum norm (lesson 03). **Adam** divides a running mean of the
-# gradient by the root of a running mean of its square:
+# Sign descent with short enough steps goes to the SVM of the maximum norm (lesson 03). **Adam** divides a
+# running mean of the gradient by the root of a running mean of its square:
 #
 # $$\bar g \leftarrow \beta_1 \bar g + (1-\beta_1)\, g, \qquad
 # \overline{g^2} \leftarrow \beta_2 \overline{g^2} + (1 - \beta_2)\, g^2, \qquad
