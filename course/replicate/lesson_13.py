@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import nnls
 from scipy.special import expit, log_softmax, ndtr, softmax
 
-from course.replicate.stored import Measured
+from course.replicate.stored import Measured, measured
 from mini_attn import data, heads, mixtures, models, newton, optim, svm, train
 
 N, T = 3, 4  # sequences and tokens, as published
@@ -328,7 +328,7 @@ class Lost(NamedTuple):
 
 def lost_runs() -> Lost:
     """From the stored sweeps 13.returns and 13.for_ever."""
-    found = [one.load().squeeze("steps") for one in MEASURED if one.trial is return_runs]
+    found = [measured(f"13.{name}").load().squeeze("steps") for name in ("returns", "for_ever")]
     pi, K, costs, unrest, back, later = (
         np.concatenate([run for sweep in found for run in sweep[name].values])
         for name in ("pi", "K", "costs", "unrest", "back", "later")

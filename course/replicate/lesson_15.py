@@ -264,7 +264,7 @@ def lean(tokens, rho, ours, theirs):
 
 def leans(rho, ours, theirs):
     """`lean` on the data of 15.selection, drawn again: ours, theirs and the answer are arrays, (200, 6)."""
-    found, batch = [], next(one for one in MEASURED if one.id == "15.selection").batch
+    found, batch = [], measured("15.selection").batch
     for first in range(0, len(ours), batch):
         tokens = data.random_tokens(6, 8, 10, trials=batch, seed=batch_seed(0, {}, first))
         pair = (torch.from_numpy(x[first : first + batch]).long() for x in (ours, theirs))

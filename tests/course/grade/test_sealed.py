@@ -164,13 +164,16 @@ def test_of_the_sweeps_only_what_cells_use_is_there(cell, tmp_path, monkeypatch)
 
 @pytest.mark.slow
 def test_each_lesson_has_the_functions_of_its_own_sweeps_that_it_shows(library):
-    shown = {n: functions(library(n) / "course" / "replicate") for n in ("06", "12", "15", "17", "18")}
+    shown = {n: functions(library(n) / "course" / "replicate") for n in ("06", "12", "13", "15", "17", "18")}
     assert shown["06"] == {}
     assert {*shown["15"]} == {"lesson_15", "stored"}
-    assert {*shown["15"]["lesson_15"]} == {"choose"}
+    assert {"choose", "handed_on", "joint", "leans", "smaller"} <= shown["15"]["lesson_15"]
+    assert not {"published", "longer", "selection", "handed", "shape"} & shown["15"]["lesson_15"]
     assert {*shown["12"]} == {"lesson_12"}
-    assert {"attend", "longer"} <= shown["12"]["lesson_12"]
-    assert not {"wide", "crowded", "load"} & shown["12"]["lesson_12"]
+    assert {"attend", "later"} <= shown["12"]["lesson_12"]
+    assert not {"wide", "rivals", "drawn_choice"} & shown["12"]["lesson_12"]
+    assert {"first_return", "lost_runs"} <= shown["13"]["lesson_13"]
+    assert not {"mixture_runs", "return_runs", "published_runs"} & shown["13"]["lesson_13"]
     assert {*shown["17"]} == {"lesson_17"}
     assert {*shown["18"]["lesson_18"]} == {"cases"}
 
