@@ -265,9 +265,11 @@ def fit(steps, resume=None, **more):
     optimizer = optim.NormalizedGD(model.parameters(), **step)
     return train.fit(model, tokens, optimizer, steps, resume=resume, **options, **more)
 
+said = []
+
 def begun(model):
-    if model.W.any():
-        print("begun", flush=True)
+    if model.W.any() and not said:  # once: the signal must not come in the middle of a line
+        said.append(print("begun", flush=True))
     return False
 
 try:
