@@ -51,11 +51,6 @@ def predictions(tokens, kept, W_dir, log_s, W) -> torch.Tensor:
     return torch.stack([apart(W, M) for M in (W_fin + R[..., None, None] * W_dir, W_dir, one)])
 
 
-def with_ratios(tokens: data.TokenData, kept: torch.Tensor, log_s: torch.Tensor) -> torch.Tensor:
-    """The shortest W, (trials, d, d), that gives the kept tokens the ratios of log_s."""
-    return svm.solve(svm.ratio_problem(tokens.X, tokens.z, kept, log_s)).value
-
-
 class Reading(NamedTuple):
     """What the end of a path says, each with a first dimension for the trials."""
 
