@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -171,6 +172,29 @@ def test_a_function_that_never_ends_is_left():
     start = time.monotonic()
     assert within(0.2, endless) is None
     assert time.monotonic() - start < 5
+
+
+def test_time_is_up_again_where_python_ignored_it(capfd):
+    class Held:
+        pass
+
+    def spin(seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+
+    def call():
+        held = Held()
+        watched = weakref.ref(held, lambda gone: spin(0.4))
+        del held  # the callback runs, and the exception arrives in it
+        spin(20)
+        return watched
+
+    start = time.monotonic()
+    assert within(0.1, call) is None
+    assert time.monotonic() - start < 5
+    spin(0.7)  # nothing arrives later
+    assert "ignored" not in capfd.readouterr().err
 
 
 def test_within_returns_and_raises_as_the_function_does():
