@@ -283,12 +283,12 @@ progress("00")
 # - $u_i$: the signed output, label times output; where it is large, the example is well predicted (01).
 # - $\mu$: a margin, the least $u_i$ over the length of the weights; $\hat\mu$: the largest (01).
 # - $\lambda_i$: how hard a constraint of the SVM presses (01); $q_i$: the same, scaled to the sum one (02).
-# - $x_{it}$: token $t$ of sequence $i$; $k_{it}$: its key; $T$: how many a sequence has (05).
-# - $h_{it}$, $s_{it}$: logit and attention of a token; $v$: the head that reads the mixture of tokens (05).
+# - $x_{it}$: token $t$ of sequence $i$; $k_{it}$: its key; $T$: how many a sequence has (05, 06).
+# - $h_{it}$, $s_{it}$: logit and attention of a token (05); $v$: the head that reads their mixture (06).
 # - $\gamma_{it} = y_i\, v \cdot x_{it}$: the score of a token, how much it helps (06).
 # - $\alpha_i$: the selected token; $a_{it} = k_{i\alpha_i} - k_{it}$: its comparison with token $t$ (05, 06).
 # - $p$: the attention vector; $p_{\mathrm{mm}}$: its SVM over tokens, the Att-SVM (05, 06).
-# - $z_i$: the query; $W$: the attention matrix; $W_{\mathrm{mm}}$: its Att-SVM (06, 10).
+# - $z_i$: the query; $W$: the attention matrix; $W_{\mathrm{mm}}$: its Att-SVM (10).
 # - $R$: a length, or the radius of a ball that holds the weights (05).
 # </details>
 #

@@ -786,8 +786,9 @@ progress("07")
 #   lead 1000, 523 of 527 local winners held, and none of 2,592 other choices.
 # - Where a choice holds, the forces end in the proportion of the SVM's weights. These are positive for keys
 #   in general position, so one better support token undoes a choice.
-# - For one sequence in the plane, far out, **basins** end where the two neighbours of a corner worse than
-#   both tie. **How far is far**, with three tokens: the lead must exceed a logarithm over the slack.
+# - For one sequence in the plane, keys at obtuse corners, **basins** end far out where the two neighbours of
+#   a corner worse than both tie. **How far is far**, with three tokens: the lead must exceed a logarithm over
+#   the slack.
 # - From random starts 1,586 of 1,600 runs reached a local winner, the global one more often from near the
 #   origin than from far out. 14 came to rest at a finite point.
 

@@ -517,7 +517,8 @@ for ratio, found, limit in zip(ratios, degrees(p).reshape(4, 3), abs(solved), st
 # So the ratio grows past every border, and $p$ should turn to the relaxed SVM. **How near does it get?** Let
 # the other conditions of section 9.4 hold. Then only comparisons in $\mathcal S$ push. Their multipliers in
 # the relaxed SVM are $\lambda_{it}$, $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$, and those of the label
-# SVM are $\mu_i$, $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$. The leads need not be equal:
+# SVM are $\mu_i$ (with an index, no margin), $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$. The leads
+# need not be equal:
 #
 # $$p \cdot a_{it} = \Delta + c_{it}, \qquad\text{the smallest } c_{it} \text{ being } 0 .$$
 #
