@@ -124,7 +124,7 @@ DISTANCE = Exercise(
     id="15.1",
     title="How far, from the weights alone",
     points=2,
-    minutes=10,
+    minutes=12,
     difficulty=2,
     reference=_distance,
     cases=_distance_cases,
@@ -214,7 +214,7 @@ _held = _held_by()
 
 
 def _held_cases(rng):
-    cases = [(np.array([[2.0, 1.0], [2.0, 1.0]]), np.array([[1.0, 2.7], [0.0, 3.0]]), 1.5)]
+    cases = [(np.array([[2.0, 1.0], [2.0, 1.0]]), np.array([[1.0, 4.0], [0.0, 3.0]]), 1.5)]
     for rows, d, rho in ((60, 2, 1.3), (60, 3, 3.5), (40, 5, 1.6), (6, 1, 2.0)):
         while True:
             a, b = rng.normal(size=(rows, d)), rng.normal(size=(rows, d))
@@ -233,7 +233,7 @@ HELD = Exercise(
     id="15.3",
     title="Held in which norm?",
     points=3,
-    minutes=12,
+    minutes=15,
     difficulty=3,
     reference=_held,
     cases=_held_cases,

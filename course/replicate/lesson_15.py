@@ -8,13 +8,12 @@ from torch import Tensor
 
 from course.replicate import classifier
 from course.replicate.stored import Measured, measured
-from mini_attn import data, geometry, heads, models, optim, svm, train
-from mini_attn.sweep.design import batch_seed
+from mini_attn import data, geometry, models, optim, svm, train
 
 RHOS = (1.75, 2.0, 3.0)
 PUBLISHED = {1.75: 1500, 2.0: 2000, 3.0: 20_000}  # steps
 NORMS = (1.1, 2.0, 3.0)
-LENGTH = {1.1: 1500, 2.0: 2000, 3.0: 20_000}  # published for 2 and 3
+LENGTH = {1.1: 1500, 1.5: 5000, 2.0: 2000, 2.5: 20_000, 3.0: 20_000}  # published for 2 and 3
 STAGES = (0.1, 0.3, 1, 3, 10)  # of these numbers of steps
 
 
@@ -42,11 +41,10 @@ def kept(tokens, model) -> Tensor:
     return geometry.selected_tokens(model.attention(tokens))
 
 
-def published(query, starts, *, trials, seed):
-    """The setting of the paper's figure: three runs against three SVMs.
+def published(starts, *, trials, seed):
+    """The setting of the paper's figure, each query the first token: three runs against three SVMs.
 
     Args:
-        query: "apart", z_i drawn like a token, or "first", z_i = x_i1 (self-attention).
         starts: "one" W_0 for the three runs of a data set, or "three" different ones.
 
     Returns:
@@ -54,8 +52,7 @@ def published(query, starts, *, trials, seed):
         k selected; alike: whether both runs selected the same. Each (trials, 3, 3).
     """
     tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
-    if query == "first":
-        tokens = dataclasses.replace(tokens, z=tokens.X[..., 0, :].contiguous())
+    tokens = dataclasses.replace(tokens, z=tokens.X[..., 0, :].contiguous())
     runs = []
     for k, rho in enumerate(RHOS):
         W_0 = start(trials, 10, seed + 1 + (k if starts == "three" else 0))
@@ -73,20 +70,21 @@ def published(query, starts, *, trials, seed):
 
 
 def longer(rho, *, trials, seed):
-    """A run like the published ones, up to ten times as long: divergence from the SVM of each of NORMS.
+    """A run like the published ones, up to ten times as long: divergence from the SVM of each exponent.
+
+    Steps of 0.1 for NORMS, of 1 for the others.
 
     Returns:
-        divergence (trials, 5, 3), from the SVM of the tokens selected at the end; moved (trials, 5): whether
-        other tokens were selected then.
+        divergence (trials, 5, 5), at each of STAGES from each of LENGTH's SVMs of the tokens selected at the
+        end; moved (trials, 5): whether other tokens were selected then.
     """
     tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
     stages = [int(stage * LENGTH[rho]) for stage in STAGES]
     record = {"W": lambda model: model.W}
-    model, history = descended(
-        tokens, rho, stages[-1], start(trials, 10, seed + 1), record=record, every=stages
-    )
+    how = {"eta": 0.1 if rho in NORMS else 1.0, "record": record, "every": stages}
+    model, history = descended(tokens, rho, stages[-1], start(trials, 10, seed + 1), **how)
     selected, Ws = kept(tokens, model), history["W"][1:]
-    limits = [solution(tokens, selected, one) for one in NORMS]
+    limits = [solution(tokens, selected, one) for one in LENGTH]
     apart = [[geometry.bregman(W, limit, rho) for limit in limits] for W in Ws]
     then = [tokens.compare(tokens.z @ W.mT).argmax(-1) for W in Ws]
     return {
@@ -130,36 +128,6 @@ def selection(rho, *, trials, seed):
         "longer": (kept(tokens, run(rho, steps=4 * STEPS)) == choice).all(-1),
         "held": torch.stack([(end == choice).all(-1) for end in ends], 1),
     }
-
-
-SPREADS = (0.1, 1.0, 10.0, 30.0)
-
-
-def handed(rho, gives, *, trials, seed):
-    """Whose choice a run makes that goes on from another norm's W: rho against 2, both runs of `selection`.
-
-    Args:
-        gives: whether the run of rho gives its W and that of 2 goes on; otherwise the other way round.
-
-    Returns:
-        chosen (trials, 4, 6), after STEPS further steps in the norm that takes over, at the moment at which
-        the giver's W has each of SPREADS: of a sequence's logits the largest less the smallest, on average.
-    """
-    tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
-    giver, taker = (rho, 2.0) if gives else (2.0, rho)
-    how = {"schedule": train.growing, "record": {"W": lambda model: model.W}}
-    seen = sorted({round(STEPS ** (k / 300)) for k in range(301)})
-    W = descended(tokens, giver, STEPS, eta=ETA[giver], every=seen, **how)[1]["W"].detach()
-    logits = torch.einsum("bntd,sbde,bne->sbnt", tokens.X, W, tokens.z)
-    spread = (logits.amax(-1) - logits.amin(-1)).mean(-1)  # (records, trials)
-    chosen = []
-    for size in SPREADS:
-        if not (spread > size).any(0).all():
-            raise RuntimeError(f"a run whose logits never have the spread {size}")
-        at = (spread > size).int().argmax(0), torch.arange(trials)  # the first record
-        W_0 = W[at] * (size / spread[at])[:, None, None]
-        chosen.append(kept(tokens, descended(tokens, taker, STEPS, W_0, ETA[taker], train.growing)[0]))
-    return {"chosen": torch.stack(chosen, 1).to(torch.int8)}
 
 
 def sizes(W: Tensor) -> Tensor:
@@ -242,117 +210,26 @@ def choose(name, rho):
     return test[np.arange(splits), size, epoch], test.max(axis=(1, 2)), int(edge), int(last)
 
 
-def lean(tokens, rho, ours, theirs):
-    """Towards which of two choices the first step from 0 goes.
-
-    Args:
-        ours, theirs: tokens that the runs of rho and of 2 select, (trials, n).
-
-    Returns:
-        (trials, n): by how much the lead of ours over theirs, relative to the mean spread of the logits, is
-        larger in the mirror image of the first gradient at rho than in that at 2; 0 where the two agree.
-    """
-    model = models.CrossAttention(tokens.X.shape[-1], trials=tokens.trials[0])
-    torch.nn.functional.softplus(-tokens.y * model(tokens)).mean(-1).sum().backward()
-    S, lead = -model.W.grad, []
-    for norm in (rho, 2.0):
-        logits = tokens.compare(tokens.z @ (S.sign() * S.abs() ** (1 / (norm - 1))).mT)
-        apart = logits.gather(-1, ours[..., None]) - logits.gather(-1, theirs[..., None])
-        lead.append(apart[..., 0] / (logits.amax(-1) - logits.amin(-1)).mean(-1, keepdim=True))
-    return lead[0] - lead[1]
-
-
-def leans(rho, ours, theirs):
-    """`lean` on the data of 15.selection, drawn again: ours, theirs and the answer are arrays, (200, 6)."""
-    found, batch = [], measured("15.selection").batch
-    for first in range(0, len(ours), batch):
-        tokens = data.random_tokens(6, 8, 10, trials=batch, seed=batch_seed(0, {}, first))
-        pair = (torch.from_numpy(x[first : first + batch]).long() for x in (ours, theirs))
-        found.append(lean(tokens, rho, *pair))
-    return torch.cat(found).numpy()
-
-
-def smaller(seed, n=4, T=6, d=6, trials=200):
-    """Runs from 0 like those of 15.selection on other data, made now.
-
-    Returns:
-        a text -> a share. For 1.1 and 3: of the data sets on which this norm and 2 differ, those whose two
-        choices are locally optimal in both (way); of their sequences that differ, those with `lean` > 0. For
-        1.1: the data sets on which steps of 0.1 instead of 0.001 change the choice.
-    """
-    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
-
-    def end(rho, eta):
-        return kept(tokens, descended(tokens, rho, STEPS, eta=eta, schedule=train.growing)[0])
-
-    def fine(choice, rho):
-        logits = tokens.compare(tokens.z @ solution(tokens, choice, rho).mT)
-        return geometry.locally_optimal(tokens.scores, logits, choice, tol=1e-3)
-
-    ends, found = {rho: end(rho, ETA[rho]) for rho in ETA}, {}
-    for rho in (1.1, 3.0):
-        apart = ends[rho] != ends[2.0]
-        way = apart.any(-1)
-        for choice, norm in ((rho, rho), (rho, 2.0), (2.0, rho), (2.0, 2.0)):
-            way = way & fine(ends[choice], norm)
-        right = lean(tokens, rho, ends[rho], ends[2.0])[apart & way[:, None]] > 0
-        found[f"of those where {rho:g} and 2 differ, way"] = float(way.sum() / apart.any(-1).sum())
-        found[f"of sequences apart in these, lean to the own choice at {rho:g}"] = float(
-            right.double().mean()
-        )
-    found["other choice at 1.1 with steps of 0.1"] = float(
-        (end(1.1, 0.1) != ends[1.1]).any(-1).double().mean()
-    )
-    return found
-
-
-def handed_on(rho, gives, givers, takers):
-    """Whose choice a run of 15.handed ends on, of the giver's and the taker's own choices from 0, (200, 6).
-
-    Returns:
-        (200, 4, 3) bool, for each data set and each of SPREADS: on the giver's; on the taker's, where that is
-        another; on a third.
-    """
-    cell = measured("15.handed").load().sel(rho=rho, gives=gives).transpose("trial", ...)
-    on, own = ((cell.chosen.values == choice[:, None]).all(axis=-1) for choice in (givers, takers))
-    return np.stack([on, own & ~on, ~own & ~on], axis=-1)
-
-
-def joint(rho, eta, steps=480):
-    """The paper's toy of joint training: W and the head from 0, growing steps eta sqrt(j).
-
-    Returns:
-        the attention on (1, 0) in the first of the two sequences, (1, 0), (0, 0) and (2, -1), (1.5, 1), with
-        the labels 1 and -1 and (1, 0) as the query of both.
-    """
-    X = torch.tensor([[[1, 0], [0, 0]], [[2, -1], [1.5, 1]]]).double()
-    pair = data.TokenData(X, z=X[:1, 0].expand(2, -1), y=torch.tensor([1.0, -1.0]).double(), v=0 * X[0, 0])
-    model = models.CrossAttention(2, head=heads.LinearHead(2))
-    optimizer = optim.MirrorDescent([{"params": [w]} for w in (model.W, model.head.v)], eta, rho)
-    train.fit(model, pair, optimizer, steps, every=steps, schedule=train.growing, progress=False)
-    return model.attention(pair)[0, 0].item()
-
-
 MEASURED = [
     Measured(
         "15.published",
         "The paper's figure: three runs against three SVMs.",
         published,
-        {"query": ["apart", "first"], "starts": ["one", "three"]},
+        {"starts": ["one", "three"]},
         trials=100,
         batch=50,
-        paired=("query", "starts"),
-        minutes=4,
+        paired=("starts",),
+        minutes=2,
     ),
     Measured(
         "15.longer",
-        "Such runs with 1.1, 2 and 3, ten times as long.",
+        "Such runs with five exponents, ten times as long.",
         longer,
-        {"rho": list(NORMS)},
+        {"rho": list(LENGTH)},
         trials=20,
         batch=10,
         paired=("rho",),
-        minutes=2,
+        minutes=4,
     ),
     Measured(
         "15.selection",
@@ -363,16 +240,6 @@ MEASURED = [
         batch=100,
         paired=("rho",),
         minutes=2,
-    ),
-    Measured(
-        "15.handed",
-        "Whose choice a run makes that goes on from another norm's W.",
-        handed,
-        {"rho": [1.1, 3.0], "gives": [True, False]},
-        trials=200,
-        batch=100,
-        paired=("rho", "gives"),
-        minutes=1.5,
     ),
     Measured(
         "15.shape",

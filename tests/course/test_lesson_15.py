@@ -57,29 +57,6 @@ def test_held_is_the_librarys_local_optimality(rho):
     assert 5 < found.sum() < 35
 
 
-def test_the_kinds_sum_up_and_come_from_the_librarys_local_optimality(lesson):
-    tokens = data.random_tokens(3, 5, 4, trials=60, seed=8)
-    chosen, fine = [], []
-    for rho in (1.3, 3.0):
-        model = models.CrossAttention(4, trials=60)
-        optimizer = optim.MirrorDescent(model.parameters(), lr=0.02, p=rho, batch_dims=1)
-        train.fit(model, tokens, optimizer, 1500, schedule=train.growing, progress=False)
-        chosen.append(geometry.selected_tokens(model.attention(tokens)))
-    for choice in chosen:
-        for rho in (1.3, 3.0):
-            limit = svm.solve(svm.attention_problem(tokens.X, tokens.z, choice), norm=rho, throw=False).value
-            logits = tokens.compare(tokens.z @ limit.mT)
-            fine.append(geometry.locally_optimal(tokens.scores, logits, choice, tol=1e-3))
-    pair, fine = torch.stack(chosen, 1), torch.stack(fine, 1).unflatten(1, (2, 2))
-    differ = (pair[:, 0] != pair[:, 1]).any(-1)
-    found = [int(mask.sum()) for mask in lesson["kinds"](pair.numpy(), fine.numpy())]
-    own = fine[:, 0, 0] & fine[:, 1, 1]
-    held = fine[:, 0, 1].int() + fine[:, 1, 0].int()  # how many of the two choices by the other norm too
-    wanted = [differ, *(differ & own & (held == k) for k in (2, 1, 0)), differ & ~own]
-    assert found == [int(one.sum()) for one in wanted]
-    assert found[0] == sum(found[1:]) > 5
-
-
 def test_the_corrected_error_is_unbiased():
     rng = np.random.default_rng(3)
     r, J = 0.4, 6
