@@ -20,7 +20,7 @@
 #
 # **You need** [lesson 03](03_optimizer_geometry.ipynb) (mirror descent), [lesson
 # 07](07_local_global_tokens.ipynb) (local choices), [lesson 09](09_joint_training.ipynb) (training the head)
-# and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 65 minutes (100 with a
+# and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 70 minutes (105 with a
 # pencil) without the optional section; four exercises, the last in it.
 
 # %%
@@ -68,11 +68,11 @@ limits = {rho: svm.solve(problem, norm=rho) for rho in paths}
 print("rho   selected tokens (from 1)   cosine of W to the SVM of 1.1    2.0    3.0   largest entry of W")
 for rho, path in paths.items():
     W = torch.tensor(path[2000])
-    cosines = {norm: float(geometry.cosine(W, limits[norm].value, batch_dims=0)) for norm in NORMS}
-    each = " ".join(f"{cosine:6.3f}" for cosine in cosines.values())
+    cosines = [float(geometry.cosine(W, limit.value, batch_dims=0)) for limit in limits.values()]
+    each = "".join(f"{cosine:7.3f}" for cosine in cosines)
     print(f"{rho:3.1f}   {selected[rho].numpy() + 1} {each:>45} {W.abs().max():12.0e}")
     assert (selected[rho] == selected[2.0]).all()
-    assert cosines[rho] > 0.99 > max(cosines[norm] for norm in NORMS if norm != rho) + 0.02
+    assert sorted(cosines)[2] == cosines[NORMS.index(rho)] > 0.99 > 0.98 > sorted(cosines)[1]
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(2, 3, figsize=(9, 6.2), sharex=True, sharey=True)
@@ -97,14 +97,13 @@ show(
 # negative, white 0. Above $W$ after 2,000 steps, below the SVM.
 
 # %% [markdown]
-# All three select the same six tokens (we chose such data), and each $W$ points at the SVM *of its own
-# norm*, not at the others, although 2 and 3 look alike. With $\rho = 1.1$ few entries are strong, with
-# $\rho = 3$ many.
+# All three select the same six tokens (we chose such data), and each $W$ points at the SVM *of its own norm*.
+# With $\rho = 1.1$ few entries are strong, with $\rho = 3$ many.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.2 A mirror step
 #
-# How is such a run made? Mirror descent keeps a second view of the weights, the **mirror map** of
+# Mirror descent keeps a second view of the weights, the **mirror map** of
 # $\psi(W) = \frac1\rho \lVert W\rVert_\rho^\rho$,
 #
 # $$S = \nabla\psi(W) = \mathrm{sign}(W)\,|W|^{\rho-1}, \qquad
@@ -114,7 +113,7 @@ show(
 # \nabla L(W)$ of the loss and $1/\rho + 1/\rho^* = 1$. This is **$\ell_\rho$-AttGD**, in its normalised form.
 #
 # Each step adds at most $\eta$ to $\lVert S\rVert_{\rho^*} = \lVert W\rVert_\rho^{\rho-1}$. The library's
-# `optim.MirrorDescent` calls the exponent `p`; here $p$ stays free for a prompt. Do both take the same steps?
+# `optim.MirrorDescent` calls the exponent `p`; here $p$ stays free for a prompt.
 
 
 # %%
@@ -137,10 +136,8 @@ for rho in NORMS:
         torch.nn.functional.softplus(-tokens.y * model(tokens)).mean().backward()
         W = mirror_step(W, model.W.grad.numpy(), 0.1, rho)
         optimizer.step()
-    length = np.linalg.norm(W.ravel(), rho) ** (rho - 1)
-    print(f"rho = {rho:.1f}, five steps of 0.1: the same W, and S has the dual norm {length:.3f}")
     assert np.allclose(W, model.W.detach(), rtol=1e-6)
-    assert length < 0.5 + 1e-9
+    print(f"rho = {rho:.1f}: after five steps mirror_step and optim.MirrorDescent have the same W")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.3 The SVM in another norm
@@ -169,8 +166,7 @@ for rho in NORMS:
 # %% [markdown]
 # ## 15.4 How near? A divergence
 #
-# How near is a run to its SVM? The measure that belongs to $\psi$ is its **Bregman divergence**, what its
-# tangent plane misses:
+# The measure that belongs to $\psi$ is its **Bregman divergence**, what its tangent plane misses:
 #
 # $$D_\psi(u, w) = \psi(u) - \psi(w) - \langle \nabla\psi(w),\, u - w\rangle \ge 0 .$$
 #
@@ -182,8 +178,8 @@ for rho in NORMS:
 #
 # ★★☆ · 12 minutes
 #
-# Return $D_\rho(W, W_\rho)$ for a $W \ne 0$ of any length. Of the SVM you are given not $W_\rho$ but its
-# weights $\lambda_c$, up to a positive factor, and the comparisons $A_c$, numbered by $c$.
+# Return $D_\rho(W, W_\rho)$ for a $W \ne 0$ of any length. Of the SVM you are given the comparisons
+# $A_c$, numbered by $c$, and their weights $\lambda_c$ up to a positive factor, not $W_\rho$.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -220,8 +216,7 @@ check("15.1", distance)
 # \Big\langle A_c, \frac{W}{\lVert W\rVert_\rho}\Big\rangle .$$
 #
 # It is **the share of the largest margin that the leads over the support tokens lack, on average** over the
-# SVM's weights. The margin itself is the *smallest* lead, so it lacks at least as much. **Predict**: much
-# more?
+# weights. The margin itself, the *smallest* lead, lacks at least as much. **Predict**: much more?
 
 # %%
 X, z, alpha = tokens.X.numpy(), tokens.z.numpy(), selected[2.0].numpy()
@@ -250,8 +245,8 @@ for rho, path in paths.items():
 # in the run's $\rho$, of each run from each of the three SVMs, "of the selected tokens". We take the run
 # with 3.
 #
-# *Whose* tokens? Those that the run itself selected (own), or those that the run of the SVM's norm selected
-# (theirs)? We measure both. (Stored; `python -m course replicate --fresh 15.published` makes it anew.)
+# *Whose* tokens? Those that the run itself selected (own), or the run of the SVM's norm (theirs)? We measure
+# both. (Stored; `python -m course replicate --fresh 15.published` makes it anew.)
 
 # %%
 figure = measured("15.published").load().sel(starts="three")
@@ -265,9 +260,9 @@ for whose, found in (("own", (0.09, 0.05, 0.0055)), ("theirs", (0.21, 0.18, 0.00
     assert (np.abs(mean - found) < 2 * error).all()
 
 # %% [markdown]
-# **On the same tokens our runs give 0.09 and 0.05.** But only about half of the runs with 3 select as those
-# with 2. With the other run's tokens both numbers rise to within two standard errors (±) of 0.21 and 0.18:
-# the published figure is consistent with mixed tokens.
+# **On the same tokens our runs give 0.09 and 0.05.** But only half of the runs with 3 select as those with
+# 2. With the other run's tokens both numbers are within two standard errors (±) of 0.21 and 0.18: the
+# published figure is consistent with mixed tokens.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.6 Ten times longer
@@ -279,7 +274,7 @@ for whose, found in (("own", (0.09, 0.05, 0.0055)), ("theirs", (0.21, 0.18, 0.00
 # %% [markdown]
 # ### Exercise 15.2: How fast?
 #
-# ★★☆ · 10 minutes
+# ★★☆ · 8 minutes
 #
 # After $j$ steps of one length the divergence is of second order in either error, taken relative to the
 # length of $W$ or $S$. So in the end it falls like $j^q$. Return $q$.
@@ -309,27 +304,23 @@ check("15.2", falls)
 # %% [markdown]
 # $\lVert S\rVert$ grows like $j$ and $\lVert W\rVert$ like $j^{1/(\rho-1)}$. So the relative errors fall
 # like $j^{-1/(\rho-1)}$ and $j^{-1}$, and the larger decides: $D \sim j^{-2\min(1,\, 1/(\rho-1))}$. (A
-# sketch.) At $\rho = 2$ both say $-2$, which cannot separate them; below 2 the error in $S$ is left, above 2
-# the one in $W$.
+# sketch.) Below 2 the error in $S$ is left, above 2 the one in $W$.
 #
-# Stored runs with five exponents, 20 data sets each, test it: the power between 1 and 3 and between 3 and 10
-# units of 1,500 (1.1), 5,000 (1.5), 2,000 (2) and 20,000 steps (2.5 and 3). The steps are 0.1 long; 1 for
-# 1.5 and 2.5.
+# Stored runs with five exponents test it, on 20 data sets each: the power over the last 70% of 15,000 (1.1),
+# 50,000 (1.5), 20,000 (2) and 200,000 steps (2.5 and 3) of 0.1, but of 1 for 1.5 and 2.5.
 
 # %%
 longer, stages, curves = measured("15.longer").load(), np.array([0.1, 0.3, 1, 3, 10]), {}
-print("power of D by the error in W   in S   measured 1 to 3   3 to 10   kept their tokens from 1 on")
+print("power of D by the error in W   in S   measured, median   kept their tokens")
 for k, rho in enumerate(longer.rho.values):
     cell = longer.sel(rho=rho)
     stayed = ~cell.moved.values[:, 2:].any(axis=1)
     D = cell.divergence.values[stayed]  # (data sets, stages, SVMs)
-    early, late = np.median(np.diff(np.log(D[:, 2:, k]), axis=1), axis=0) / np.log((3, 10 / 3))
-    print(
-        f"rho = {rho:3.1f} {-2 / (rho - 1):19.2f} {-2:6d} {early:17.2f} {late:9.2f} {stayed.sum():10d} of 20"
-    )
-    assert abs(late - falls(rho)) < 0.06, again.format("15.2")
+    slope = np.median(np.log(D[:, 4, k] / D[:, 3, k])) / np.log(10 / 3)
+    print(f"rho = {rho:3.1f} {-2 / (rho - 1):19.2f} {-2:6d} {slope:18.2f} {stayed.sum():13d} of 20")
+    assert abs(slope - falls(rho)) < 0.06, again.format("15.2")
     curves[rho] = D.mean(axis=0)
-    assert np.delete(curves[rho][-1], k).min() > 0.03 > 50 * curves[rho][-1, k]
+    assert np.delete(curves[rho][-1], k).min() > 10 * curves[rho][-1, k]
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True)
@@ -356,8 +347,8 @@ show(
 # that kept their tokens from 1 on.
 
 # %% [markdown]
-# Each run goes to the SVM of its own norm only, in the end with the predicted power, also where it is neither
-# $-2$ nor $-1$. At 1.5 it comes late: about $-1.4$ still between 4,500 and 15,000 steps of 0.1.
+# Each run goes to the SVM of its own norm, with the predicted power, also where that is neither $-2$ nor
+# $-1$. At 1.5 it comes late: about $-1.4$ between 4,500 and 15,000 steps of 0.1.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.7 Why the weights are sparse
@@ -377,9 +368,7 @@ for rho in shape.rho.values:
     assert abs(run - limit) < 2
     assert rho > 1.25 or alone + 10 < limit < 60
 S = [np.abs(limits[rho].dual.numpy() @ A) for rho in (1.1, 2.0)]  # the SVM's
-flat = [np.median(one) / one.max() for one in S]
-print("data of 15.1, median over largest entry of S: {:.2f} at 1.1, {:.2f} at 2".format(*flat))
-assert flat[0] > 1.3 * flat[1]
+assert np.median(S[0]) / S[0].max() > 1.3 * np.median(S[1]) / S[1].max()
 
 # %% [markdown]
 # More. **The power makes $W$ sparse, and $S$ makes up for a part of it**: in the data of 15.1 it is flatter
@@ -414,8 +403,8 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.8 What a norm can hold
 #
-# So much for where $W$ points. Now the tokens, with the head fixed. A choice that is locally optimal in one
-# norm need not be so in another, as the support tokens are others. Does training keep it?
+# Now the tokens, with the head fixed. A choice that is locally optimal in one norm need not be so in
+# another, as the support tokens are others. Does training keep it?
 
 # %% [markdown]
 # ### Exercise 15.3: Held in which norm?
@@ -511,10 +500,9 @@ show(
 
 # %% [markdown]
 # And in random data? For each of 200 data sets like that of 15.1 three runs from 0 are stored, $\rho$ = 1.1,
-# 2 and 3, 3,000 steps $\eta\sqrt j$, $\eta = 0.1$ (0.001 for 1.1). Each run's last $W$, scaled to a smallest
-# lead of 10, starts three more such runs, one in each norm. A row counts pairs of a choice and a norm, and
-# those in which the new run ends on the choice. (Choices not locally optimal in their own norm are left
-# out.) **Predict**: which are held?
+# 2 and 3, with 3,000 steps $\eta\sqrt j$, $\eta = 0.1$ (0.001 for 1.1). Each run's last $W$, scaled to a
+# smallest lead of 10, starts three more such runs, one in each norm. We count on which the choice is held.
+# (Choices not locally optimal in their own norm are left out.) **Predict**: in which norms is it?
 
 # %%
 choices = measured("15.selection").load().transpose("trial", "rho", ...)
@@ -540,36 +528,35 @@ for text, which in (
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.9 Two norms, two choices
 #
-# When two of the runs from 0 end on different tokens, is it because one norm cannot hold the choice of the
-# other? By 15.8 we can count. A data set is *two-sided* if both choices are locally optimal in both norms,
-# so that each could hold the other's. It is *one-sided* if only one norm could hold both, *neither* if none
-# could, *unfinished* if a choice is not locally optimal in its own norm. **Predict**: of the data sets on
-# which 1.1 and 2 differ, how many are two-sided?
+# When two runs from 0 end on different tokens, is it because one norm cannot hold the other's choice? By
+# 15.8 we can count on how many data sets each norm could hold *both* choices: both are locally optimal in
+# both norms. (Unfinished: a choice is not locally optimal in its own norm.) **Predict**: how many of those
+# on which 1.1 and 2 differ?
 
 # %%
-print("of 200 data sets   differ   two-sided   one-sided   neither   unfinished")
-for rho, k, expected in ((1.1, 0, [90, 51, 36, 2, 1]), (3.0, 2, [33, 28, 5, 0, 0])):
+print("of 200 data sets   differ   each could hold both   one could not   unfinished")
+for rho, k, expected in ((1.1, 0, [90, 51, 38, 1]), (3.0, 2, [33, 28, 5, 0])):
     differ = (chosen[:, k] != chosen[:, 1]).any(axis=-1)
     finished = differ & could[:, k, k] & could[:, 1, 1]
-    both = could[:, k, 1].astype(int) + could[:, 1, k]  # how many of the two norms could hold both choices
-    masks = differ, *(finished & (both == n) for n in (2, 1, 0)), differ & ~finished
-    counts = [int(mask.sum()) for mask in masks]
-    print(f"{rho:.1f} and 2 {{:16d}} {{:11d}} {{:11d}} {{:9d}} {{:12d}}".format(*counts))
+    both = finished & could[:, k, 1] & could[:, 1, k]  # each choice in the other's norm, too
+    counts = [int(mask.sum()) for mask in (differ, both, finished & ~both, differ & ~finished)]
+    print(f"{rho:.1f} and 2 {{:16d}} {{:22d}} {{:15d}} {{:12d}}".format(*counts))
     assert counts == expected
 changed = [(one.values == 0).sum(axis=0) for one in (choices.finer, choices.longer)]
 print("another choice at rho = 1.1, 2, 3: half steps {}, four times as many steps {}".format(*changed))
 
 # %% [markdown]
-# **On 51 of 90, and at 3 on 28 of 33, each norm could have held both choices**: the *way* from 0 decided. In
-# the others it may have counted too; so what can be held explains at most 38 of 90 and 5 of 33.
+# **On 51 of 90, and at 3 on 28 of 33, each norm could have held both choices.** There the *way* from 0
+# decided. On the others it may have counted too. So if two norms select differently here, the way is the
+# likelier reason.
 #
 # ### How a way parts
 #
-# How can two norms part from one start? One sequence, keys $k_1 = (0.5, 2)$, $k_2 = (1, -1)$,
+# How can two norms part from one start? Take one sequence: keys $k_1 = (0.5, 2)$, $k_2 = (1, -1)$,
 # $k_3 = (0, 0)$, scores 0.95, 1, 0. In each norm below $k_1$ and $k_2$ are locally optimal. From $p = 0$ the
 # first step of $S$ is along $(2, 1)$ for every $\rho$. Its mirror image is along $(1, 2^{-1/(\rho-1)})$: **a
-# small $\rho$ spends the length of $p$ on the largest entries of the gradient**. **Predict**: for which
-# $\rho$ does $k_2$ lead then?
+# small $\rho$ spends the length of $p$ on the largest entries**. **Predict**: for which $\rho$ does $k_2$
+# lead then?
 
 
 # %%
@@ -609,7 +596,7 @@ show(
 
 # %% [markdown]
 # **Figure 4.** Three paths from 0. Thin: where $k_1$ and $k_2$ lead alike, one line in $p$, but in $S$ one
-# for each norm. The path of 1.1 leaves the right panel along the axis, while $S_1$ is still 1.1.
+# for each norm. At 1.1 the right panel shows $p$ until $S_1 = 1.1$ only.
 
 # %% [markdown]
 # $k_1$ and $k_2$ lead alike at $0.5 p_1 + 2 p_2 = p_1 - p_2$, so $p_2 = p_1/6$: **$k_2$ leads after the
@@ -619,23 +606,22 @@ show(
 # ### When the head learns too
 #
 # In a toy of the paper $W$ and the head learn together, from 0: two sequences, $(1, 0), (0, 0)$ and
-# $(2, -1), (1.5, 1)$, labels 1 and $-1$, both with the query $(1, 0)$. In the paper the first selects
-# $(1, 0)$ for $\rho$ = 1.75 and 2, and $(0, 0)$ for 3. **Predict**: and with other step sizes?
+# $(2, -1), (1.5, 1)$, labels 1 and $-1$, both with the query $(1, 0)$. The published runs select $(1, 0)$ in
+# the first sequence for $\rho$ = 1.75 and 2, and $(0, 0)$ for 3. **Predict**: with every step size?
 
 # %%
 X = torch.tensor([[[1, 0], [0, 0]], [[2, -1], [1.5, 1]]]).double()
 pair = data.TokenData(X, z=X[:1, 0].expand(2, -1), y=torch.tensor([1.0, -1.0]).double(), v=0 * X[0, 0])
-etas, last = (0.01, 0.03, 0.05, 0.1, 0.2), {}
-print("attention on (1, 0) after 480 steps eta sqrt(j), eta =", *(f"{eta:5.2f}" for eta in etas))
-for rho in (1.75, 2.0, 3.0):
-    for eta in etas:
-        model = models.CrossAttention(2, head=heads.LinearHead(2))
-        groups = [{"params": [one]} for one in (model.W, model.head.v)]  # normalised one by one
-        optimizer = optim.MirrorDescent(groups, eta, rho)
-        train.fit(model, pair, optimizer, 480, every=480, schedule=train.growing, progress=False)
-        last[rho, eta] = model.attention(pair)[0, 0].item()
-    print(f"rho = {rho:4.2f} {'':44s}", *(f"{last[rho, eta]:5.2f}" for eta in etas))
-    assert all(abs(last[rho, eta] - (rho < 3)) < 0.01 for eta in etas[:2])
+etas = (0.01, 0.03, 0.05, 0.1, 0.2)
+print("attention on (1, 0) after 480 steps eta sqrt(j), eta =", *(f"{eta:5.2f}" for eta in etas), end="")
+for rho, eta in itertools.product((1.75, 2.0, 3.0), etas):
+    model = models.CrossAttention(2, head=heads.LinearHead(2))
+    groups = [{"params": [one]} for one in (model.W, model.head.v)]  # normalised one by one
+    optimizer = optim.MirrorDescent(groups, eta, rho)
+    train.fit(model, pair, optimizer, 480, every=480, schedule=train.growing, progress=False)
+    on = model.attention(pair)[0, 0].item()
+    print(f"\nrho = {rho:4.2f} {'':45}{on:5.2f}" if eta == 0.01 else f"{on:6.2f}", end="")
+    assert eta > 0.03 or abs(on - (rho < 3)) < 0.01
 
 # %% [markdown]
 # With short steps ours select as the paper's. **Longer ones turn each of the three round**, and $\rho = 3$
@@ -654,9 +640,8 @@ for rho in (1.75, 2.0, 3.0):
 # $\ell_\rho$ (mini-batches, plain steps $\eta\,G$, as the paper does on IMDb).
 #
 # Each of 20 random splits, 60% training, 20% validation, 20% test (no film in two parts), serves all $\rho$.
-# For each, step size and epoch are chosen on validation: of five sizes and 30 epochs on digits, three and
-# eight on reviews. Beside it: both chosen on the *test* part; and the splits with the size at an edge of its
-# grid, or the last epoch.
+# Step size and epoch are chosen on validation: of five sizes and 30 epochs on digits, three and eight on
+# reviews. Beside it: both chosen on *test*; on how many splits the size is at an edge, the epoch the last.
 
 # %%
 pictures, sentences = datasets.digits(patch=2), datasets.reviews()
@@ -669,10 +654,10 @@ for name, rho in itertools.product(("digits", "reviews"), NORMS):
     accuracy[name, rho], on_test, edge, last = choose(name, rho)
     means = f"{accuracy[name, rho].mean():26.1f} {on_test.mean():9.1f}"
     print(f"{name:8s} rho = {rho:3.1f} {means} {edge:22d} {last:12d}")
-    assert 0.1 < (on_test - accuracy[name, rho]).mean() < 1.45
+    assert 0.1 < (on_test - accuracy[name, rho]).mean() < 1.5
 
 # %% [markdown]
-# Choosing on the test set would have shown up to 1.4 points more. The paper's smallest model on IMDb has
+# Choosing on the test set would have shown up to 1.5 points more. The paper's smallest model on IMDb has
 # 83.5, 81.7 and 82.6% for $\rho$ = 1.1, 2 and 3. By its public notebook (copied, not measured here) that is
 # the best epoch *on the test set*; the last has 82.6, 80.6 and 81.3%.
 
@@ -720,20 +705,19 @@ for name, other in itertools.product(("digits", "reviews"), (2.0, 3.0)):
 
 # %% [markdown]
 # **With $r = 1/4$ all intervals hold 0: $\rho = 1.1$ is seen to be neither better nor worse.** With $r = 0$,
-# as if the splits were independent, three of four say worse. So the verdict hangs on $r$; on digits it could
-# not have seen two points either way; and on reviews the search ended at the last epoch for 1.1 on 12 of 20
-# splits.
+# as if the splits were independent, three of four say worse: the verdict hangs on $r$. On digits, two points
+# either way would not be seen.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.11 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | powers of the divergence, $\rho$ = 1.1 to 3 | $-2$, $-2$, $-2$, $-4/3$, $-1$ | within 0.06 |
+# | powers of $D$, $\rho$ = 1.1 to 3 | $-2$, $-2$, $-2$, $-4/3$, $-1$ | within 0.06 |
 # | divergence 0.21 and 0.18 (published) | mixed tokens | 0.21 and 0.16 so; on the same 0.09 and 0.05 |
 # | sparse at 1.1 | the power alone: 7 of 100 entries | 31 |
 # | which choices can be held | the locally optimal ones | 1096 of 1103 pairs; of others 0 of 95 |
-# | 1.1, and 3, select otherwise than 2 | one cannot hold the other's choice | at most 38 of 90, and 5 of 33 |
+# | 1.1, and 3, select otherwise than 2 | one cannot hold both choices | on 38 of 90, and 5 of 33 |
 # | (optional) $\rho = 1.1$ generalises better | ahead of 2 | behind by 1.4 and 0.9 points, unsure |
 
 # %% [markdown]
@@ -757,9 +741,8 @@ progress("15")
 #   **$\ell_\rho$ Att-SVM** of the tokens it selected, at 1.1 a sparse one.
 # - The directional **Bregman divergence** is the share of the margin that the leads over the support tokens
 #   lack, on average. Compare it **on the same tokens**.
-# - A norm holds, with few exceptions, what is locally optimal in it. Where norms select differently, each
-#   could have held both on 51 of 90 and 28 of 33 data sets: there the way decided.
-# - (Optional.) On our real data $\rho = 1.1$ is, with $r = 1/4$, seen to be neither better nor worse.
+# - A norm holds what is locally optimal in it, with few exceptions. Where two select differently, most often
+#   each could have held both: the way decided.
 
 # %% [markdown]
 # ## Further reading
