@@ -167,7 +167,7 @@ def test_each_lesson_has_the_functions_of_its_own_sweeps_that_it_shows(library):
     shown = {n: functions(library(n) / "course" / "replicate") for n in ("06", "12", "13", "15", "17", "18")}
     assert shown["06"] == {}
     assert {*shown["15"]} == {"lesson_15", "stored"}
-    assert {"choose", "handed_on", "joint", "leans", "smaller"} <= shown["15"]["lesson_15"]
+    assert "choose" in shown["15"]["lesson_15"]
     assert not {"published", "longer", "selection", "handed", "shape"} & shown["15"]["lesson_15"]
     assert {*shown["12"]} == {"lesson_12"}
     assert {"attend", "later"} <= shown["12"]["lesson_12"]
