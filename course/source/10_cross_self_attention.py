@@ -136,8 +136,8 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Sequence 1 in blue (circles), sequence 2 in orange (squares); the selected token is full.
-# Outside: the queries. Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from $W = 0$, the
-# start left out. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$. Dotted: the line orthogonal to it, halfway
+# Outside: the queries. Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from $W = 0$.
+# Dashed: the direction of $W_{\mathrm{mm}}\, z_i$. Dotted: the line orthogonal to it, halfway
 # between the selected token and the next. Diamonds: the end if $W = K Q^\top$, with $K$ and $Q$ trained
 # (lesson 11). In these two draws, chosen for it, they end elsewhere; the medians above are near 1.
 
@@ -466,7 +466,7 @@ show(
 # \nabla \bar L(\Omega^\top W \Omega) = \Omega^\top\, \nabla \bar L(W)\, \Omega .$$
 #
 # If $\Omega^\top W \Omega = W$ for all such $\Omega$, then $\nabla \bar L(W)$ has this property too, and
-# descent from zero keeps it. Which matrices have it?
+# descent from zero keeps it.
 
 # %% [markdown]
 # ### Exercise 10.3: What symmetry leaves of W
@@ -550,8 +550,7 @@ check("10.3", symmetric_part)
 # $$(x_1 - x_t)^\top W x_1 = b\,(1 - x_t \cdot x_1) + (b_v - b)\, \gamma_1\, (\gamma_1 - \gamma_t) .$$
 #
 # For $b > 0$, $r \ge 1$ it is positive unless $\gamma_1 < 0$: unless all $T$ tokens score below 0, one
-# sequence in $2^T$. So $W$ is a rule for new sequences too. The cell foresees $r$ from random scores, and
-# measures it on 5,000 sequences.
+# sequence in $2^T$. So $W$ is a rule for new sequences too. The cell foresees $r$ from random scores.
 
 
 # %%
@@ -583,7 +582,7 @@ def two_numbers(T, d):
     return b, ((pulls * scores).sum(axis=1) * scores[:, 0]).mean()
 
 
-print("  T   d   r/T: foreseen   found")
+print("  T   d   r/T: foreseen   found (5,000 sequences)")
 for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
     many = best_first(data.random_tokens(n=5000, T=T, d=d, seed=3))
     W = -closed_form(models.CrossAttention(d), many, losses.logistic)()[1]["W"].numpy()
@@ -595,9 +594,9 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 How other queries help or disturb
 #
-# On the paper's data only 72 of 100 trials found the best tokens. Do other sequences help one to find its
-# own, or disturb it? We ask this of the first step, $W = \frac{\eta}{n} \sum_k g_k z_k^\top$. It puts token
-# 1, the best again, ahead of token $t$ in sequence $i$ by
+# In section 10.5 only 72 of 100 trials found the best tokens. Do other sequences help one to find its own, or
+# disturb it? We ask this of the first step, $W = \frac{\eta}{n} \sum_k g_k z_k^\top$. It puts token 1, the
+# best again, ahead of token $t$ in sequence $i$ by
 #
 # $$\frac{\eta}{n} \sum_k (z_k \cdot z_i)\; g_k \cdot (x_{i1} - x_{it}) .$$
 #
@@ -799,7 +798,7 @@ for T, d in ((2, 3), (2, 4), (2, 6), (2, 10), (8, 3)):
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | end of $W$ (10.5) | SVM of a local choice | 100 of 100 trials; the best tokens in 72 |
+# | end of $W$ (10.5) | SVM of a local choice | 100 of 100 trials |
 # | first step (10.6) | $r = b_v / b$ | within 6% at six sizes |
 # | $W_{\mathrm{mm}} / b - I$ (10.8) | falls as $n^{-1/(d-1)}$ | within 15% for $T = 2$, four $d$ |
 
@@ -826,7 +825,7 @@ progress("10")
 #   descent ends at the Frobenius SVM of a local choice, not always the best.
 # - $W_{\mathrm{mm}} = \sum_i \bar a_i z_i^\top$, so its rank is at most $\min(n, d)$.
 # - In self-attention with the best tokens, the first step on endless data favours $v$, by $b_v / b \to T$.
-#   The other sequences help; with random queries they disturb.
+#   Other sequences help, on average.
 # - $W_{\mathrm{mm}} / b$ tends to $I$ as $n$ grows, as $n^{-1/(d-1)}$.
 
 # %% [markdown]
