@@ -16,11 +16,10 @@
 # - derive the first step of self-attention, what other sequences add to it, and the end on endless data.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (hard-margin SVM), [lesson
-# 03](03_optimizer_geometry.ipynb) (norms), [lesson 04](04_matrix_factorization.ipynb) (nuclear norm), [lesson
-# 05](05_softmax_attention.ipynb) (gradient), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson
-# 07](07_local_global_tokens.ipynb) (local optimality) and [lesson 08](08_regularization_path.ipynb) (path).
-# About 85 minutes (130 with a pencil) with three exercises, and 20 more for the optional section 10.4 with
-# one.
+# 04](04_matrix_factorization.ipynb) (nuclear norm), [lesson 05](05_softmax_attention.ipynb) (gradient),
+# [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson 07](07_local_global_tokens.ipynb) (local
+# optimality) and [lesson 08](08_regularization_path.ipynb) (path). About 85 minutes (130 with a pencil) with
+# three exercises, and 20 more for the optional section 10.4 with one.
 
 # %%
 import dataclasses
@@ -139,7 +138,7 @@ show(
 # Outside: the queries. Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from $W = 0$.
 # Dashed: the direction of $W_{\mathrm{mm}}\, z_i$. Dotted: the line orthogonal to it, halfway
 # between the selected token and the next. Diamonds: the end if $W = K Q^\top$, with $K$ and $Q$ trained
-# (lesson 11). In these two draws, chosen for it, they end elsewhere; the medians above are near 1.
+# (lesson 11's method). In these two draws, chosen for it, they end elsewhere; the medians above are near 1.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.2 W is a p
