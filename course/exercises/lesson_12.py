@@ -91,7 +91,7 @@ DIRECTION = Exercise(
     id="12.2",
     title="A direction for every point",
     points=2,
-    minutes=8,
+    minutes=10,
     difficulty=2,
     reference=_direction,
     cases=_direction_cases,
@@ -186,7 +186,7 @@ TIES = Exercise(
     id="12.3",
     title="How many tokens tie?",
     points=3,
-    minutes=14,
+    minutes=18,
     difficulty=3,
     reference=_ties,
     cases=_logits_cases,
@@ -226,116 +226,135 @@ TIES = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 12.4 the turning point
-def _shared_out(
+# --------------------------------------------------------------------------- 12.4 how many choices win
+def _sets(
     win=lambda k: 1 / (1 + k),
-    chance=lambda D, k, N: math.comb(D, k) * (1 / N) ** k * (1 - 1 / N) ** (D - k),
-    left=lambda D, k: D - k,
+    ways=math.comb,
+    total=lambda n, T, m: math.comb(n * (T - 1), m),
 ):
-    """An answer that adds one sequence after another: its chance to win, to get k of D, and what is left."""
+    """An answer: sums over sets of m tokens, from one sequence to n of them, over the number of sets."""
 
-    def answer(m, n):
-        w = [win(D) for D in range(m + 1)]
-        for N in range(2, n + 1):
-            w = [sum(chance(D, k, N) * win(k) * w[left(D, k)] for k in range(D + 1)) for D in range(m + 1)]
-        return np.array(w)
+    def answer(n, T):
+        one, sums = [ways(T - 1, k) * win(k) for k in range(T)], np.ones(1)
+        for _ in range(n):
+            sums = np.convolve(sums, one)
+        return sums / [total(n, T, m) for m in range(len(sums))]
 
     return answer
 
 
-_win_all = _shared_out()
+_win_all = _sets()
 
 
-def _numbers(m):
-    return np.arange(m + 1)
+def _numbers(n, T):
+    return np.arange(n * (T - 1) + 1)
+
+
+def _falling(m, n):
+    """m tokens that fall in n sequences, as many in one as may be."""
+    w = [1 / (1 + D) for D in range(m + 1)]
+    for N in range(2, n + 1):
+        w = [
+            sum(math.comb(D, k) * (N - 1) ** (D - k) / N**D / (1 + k) * w[D - k] for k in range(D + 1))
+            for D in range(m + 1)
+        ]
+    return np.array(w)
+
+
+def _alone(n, T):
+    """The chance to win in one of n sequences."""
+    M = n * (T - 1)
+    return np.array(
+        [
+            sum(math.comb(T - 1, k) * math.comb(M - T + 1, m - k) / (1 + k) for k in range(min(T - 1, m) + 1))
+            / math.comb(M, m)
+            for m in range(M + 1)
+        ]
+    )
+
+
+def _divisions(n, T, m):
+    """In how many ways n numbers from 0 to T - 1 add up to m."""
+    ways = np.ones(1)
+    for _ in range(n):
+        ways = np.convolve(ways, np.ones(T))
+    return ways[m]
 
 
 def _win_cases(rng):
-    """Two tokens and two sequences first, then one sequence."""
+    """Two sequences of three tokens first, then one sequence, and pairs."""
     return [
-        (2, 2),
-        (3, 1),
-        (4, 3),
-        (int(rng.integers(5, 9)), 2),
-        (int(rng.integers(9, 14)), int(rng.integers(4, 7))),
-        (28, 7),
+        (2, 3),
+        (1, 4),
+        (4, 2),
+        (int(rng.integers(3, 5)), 3),
+        (int(rng.integers(2, 4)), int(rng.integers(4, 7))),
+        (7, 5),
     ]
 
 
 OPTIMAL = Exercise(
     id="12.4",
-    title="The turning point",
+    title="How many choices win",
     points=3,
-    minutes=12,
+    minutes=15,
     difficulty=2,
     reference=_win_all,
     cases=_win_cases,
     misconceptions=known(
-        lambda m, n: 1 / (1 + _numbers(m) / n) ** n,
-        "You gave each sequence D / n tokens. They fall at random, and the mean of a product of 1/(1 + k) is "
-        "not the product at the mean k.",
-        lambda m, n: _shared_out(chance=lambda D, k, N: math.comb(D, k) / n**k * (1 - 1 / n) ** (D - k))(
-            m, n
-        ),
-        "The chance to fall in the new one of N sequences is 1/N, whatever n is: it changes as you add one.",
-        lambda m, n: np.array(
-            [
-                sum(math.comb(D, k) / n**k * (1 - 1 / n) ** (D - k) / (1 + k) for k in range(D + 1)) ** n
-                for D in range(m + 1)
-            ]
-        ),
-        "You took the sequences for independent. A token that falls in one does not fall in another: what "
-        "the first gets is missing in the rest.",
-        lambda m, n: np.array(
-            [
-                sum(math.comb(D, k) / n**k * (1 - 1 / n) ** (D - k) / (1 + k) for k in range(D + 1))
-                for D in range(m + 1)
-            ]
-        ),
+        lambda n, T: 1 / (1 + _numbers(n, T) / n) ** n,
+        "You gave each sequence m / n tokens. They are spread at random, and the mean of a product of "
+        "1/(1 + k) is not the product at the mean k.",
+        lambda n, T: _falling(n * (T - 1), n),
+        "You let each token fall in any sequence, whatever is there. A sequence has T - 1 others only: all "
+        "sets of m among the n (T - 1) tokens are equally likely.",
+        lambda n, T: _alone(n, T) ** n,
+        "You took the sequences for independent. A support token of one is missing in the rest: m in all.",
+        _alone,
         "That is the chance to win in one sequence. The choice must win in all n.",
-        _shared_out(chance=lambda D, k, N: 1 / (D + 1)),
-        "You took all numbers k from 0 to D for equally likely. Each token falls in the new sequence with "
-        "chance 1/N, so k is binomial.",
-        lambda m, n: np.array(
-            [_shared_out(chance=lambda D, k, N: 1)(m, n)[D] / math.comb(D + n - 1, D) for D in range(m + 1)]
-        ),
-        "You took all divisions (k_1, ..., k_n) for equally likely. The tokens are all different: a division "
-        "comes in D! / (k_1! ... k_n!) ways.",
-        _shared_out(chance=lambda D, k, N: (1 / N) ** k * (1 - 1 / N) ** (D - k)),
-        "Which k of the D tokens? There are comb(D, k) ways.",
-        _shared_out(chance=lambda D, k, N: math.comb(D, k)),
-        "You added up over all n^D ways in which the tokens can fall. Divide by their number: each has the "
-        "same chance.",
-        _shared_out(left=lambda D, k: D),
-        "The k tokens of the new sequence are gone: D - k are left for the others.",
-        _shared_out(chance=lambda D, k, N: math.comb(D, k) * (1 / 2) ** D),
-        "You let each token fall in the new sequence with chance one half. With N sequences it is 1/N.",
-        _shared_out(win=lambda k: 1 / max(k, 1)),
+        _sets(total=lambda n, T, m: 1),
+        "You added up over all sets of m tokens. Divide by their number: each is as likely.",
+        _sets(total=lambda n, T, m: n**m),
+        "Divide by the number of sets of m among n (T - 1) tokens, not by n^m.",
+        _sets(ways=lambda a, k: 1, total=_divisions),
+        "You took all divisions (k_1, ..., k_n) for equally likely. The tokens are all different: k of T - 1 "
+        "can be had in comb(T - 1, k) ways.",
+        _sets(ways=lambda a, k: 1),
+        "Which k of the T - 1 tokens? There are comb(T - 1, k) ways.",
+        lambda n, T: (
+            _sets(ways=lambda a, k: math.comb(a + 1, k), total=lambda n, T, m: math.comb(n * T, m))
+        )(n, T),
+        "The chosen token is not among its own support tokens: T - 1 others a sequence, n (T - 1) in all.",
+        _sets(win=lambda k: 1 / max(k, 1)),
         "The chosen token is one of k + 1 that compete, so its chance is 1/(k + 1).",
-        _shared_out(win=lambda k: 1 / (2 + k)),
+        _sets(win=lambda k: 1 / (2 + k)),
         "One too many: k support tokens and the chosen one are k + 1.",
-        _shared_out(win=lambda k: k / (1 + k)),
+        _sets(win=lambda k: k / (1 + k)),
         "k/(k + 1) is the chance that one of the support tokens scores highest. The chosen one has the rest.",
-        _shared_out(win=lambda k: 0.5**k),
+        _sets(win=lambda k: 0.5**k),
         "One half for each support token would need independent comparisons. They share the chosen token: "
         "it is the best of k + 1 with chance 1/(k + 1).",
-        lambda m, n: 1.0 / (1 + _numbers(m)),
+        lambda n, T: 1.0 / (1 + _numbers(n, T)) if n > 1 else np.zeros(1),
         "You pooled the support tokens of all sequences. Only those of one sequence compete with each other.",
-        lambda m, n: (1.0 / (1 + _numbers(m))) ** n,
-        "You gave every sequence all D support tokens. They are shared out: each falls in one sequence.",
-        lambda m, n: _win_all(m, n + 1),
-        "One sequence too many: begin with one, and add n - 1.",
-        lambda m, n: _win_all(m, n - 1) if n > 1 else np.ones(m + 1),
+        lambda n, T: (1.0 / (1 + _numbers(n, T))) ** n,
+        "You gave every sequence all m support tokens. They are shared out: each is in one sequence.",
+        lambda n, T: float(T) ** n * _win_all(n, T),
+        "That is the number of choices that win, T^n w_m. Return the chances w_m.",
+        lambda n, T: _win_all(n, T + 1),
+        "T counts the chosen token: T - 1 others in each sequence.",
+        lambda n, T: _win_all(n + 1, T),
+        "One sequence too many: there are n.",
+        lambda n, T: _win_all(n - 1, T) if n > 1 else np.ones(1),
         "One sequence is missing.",
-        lambda m, n: _win_all(n, m),
-        "The arguments are (m, n): up to m tokens, n sequences.",
-        lambda m, n: _win_all(m, n)[1:],
+        lambda n, T: _win_all(T, n),
+        "The arguments are (n, T): n sequences of T tokens.",
+        lambda n, T: _win_all(n, T)[1:],
         "w_0 is missing: without support tokens the choice always wins.",
-        lambda m, n: _win_all(m, n)[:-1],
-        "The last one, w_m, is missing: m + 1 numbers.",
-        lambda m, n: _win_all(m, n)[-1],
-        "That is w_m alone. Return all of w_0, ..., w_m.",
-        lambda m, n: 1 - _win_all(m, n),
+        lambda n, T: _win_all(n, T)[:-1],
+        "The last one, w_M, is missing: M + 1 numbers, M = n (T - 1).",
+        lambda n, T: _win_all(n, T)[-1],
+        "That is w_M alone. Return all of w_0, ..., w_M.",
+        lambda n, T: 1 - _win_all(n, T),
         "That is the chance *not* to win everywhere.",
     ),
 )

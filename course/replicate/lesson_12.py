@@ -207,16 +207,6 @@ def again(size, cell, which, named):
     return [stored(*size, places)] if places else []
 
 
-def misled(shares, kind):
-    """For each n, T the problems of stored local runs whose first gradient favours the best tokens."""
-    found = []
-    for n in shares.n.values.tolist():
-        for T in shares["T"].values.tolist():
-            cell = shares.sel(kind=kind, n=n, T=T)
-            found += again((n, T), cell, (cell.favoured == 1) & (cell.local == 1), {"n": n, "T": T})
-    return found
-
-
 def unfinished(kind, wide, rivals):
     """For each size the problems of stored runs without a rival that are possible and not global."""
     sizes = [((3, 4), wide, {})] + [(RIVALS[k], rivals.sel(size=k), {"size": k}) for k in (0, 1)]
@@ -301,11 +291,14 @@ def drawn_choice(kind: str, tokens, seed: int, heads: int):
     return can, support.sum(dim=-1), (won[0] + won[1]).div(2).prod(dim=1).mean(dim=-1) * can
 
 
-def locally_optimal(kind, n, T, d, trials, seed):
-    """The mean number of locally optimal choices of a data set, from four drawn ones and 32 heads of each."""
+def drawn(kind, n, T, d, trials, seed):
+    """From four drawn choices of each data set and 32 heads of each: the share of choices that are possible,
+    the mean number of support tokens of these, and the mean number of locally optimal choices."""
     tokens = compressed(data.random_tokens(n, T, d, trials=trials, seed=seed))
-    chances = [drawn_choice(kind, tokens, seed + 1 + draw, heads=32)[2] for draw in range(4)]
-    return T**n * torch.stack(chances).mean().item()
+    draws = [drawn_choice(kind, tokens, seed + 1 + draw, heads=32) for draw in range(4)]
+    can, support, chance = (torch.stack(each).double() for each in zip(*draws, strict=True))
+    number = T**n * chance.mean().item()
+    return can.mean().item(), (support.sum(dim=-1) * can).sum().item() / can.sum().item(), number
 
 
 def dimensions(kind, n, T, d, *, trials, seed):
@@ -325,14 +318,17 @@ def dimensions(kind, n, T, d, *, trials, seed):
 
 
 def by_dimension(stored):
-    """Of a stored `dimensions`, for each d: the share of best choices that are possible, the mean of support
-    tokens and the mean number of locally optimal choices, and the share of global among possible runs."""
-    rows = []
+    """Of a stored `dimensions`, for each d: d, the share of drawn choices that are possible, the mean number
+    of support tokens of these, the number of locally optimal choices and its standard error, and the share of
+    global among the runs that could be."""
+    rows, choices = [], stored["T"].item() ** stored.n.item()
     for d in stored.d.values:
         here = stored.sel(d=d)
-        can, support = float(here.possible.mean()), float(here.support.sum() / here.random_possible.sum())
-        number = float(here.locally_optimal.mean()) * stored["T"].item() ** stored.n.item()
-        rows.append((int(d), can, support, number, float((here.code == GLOBAL).mean()) / can))
+        share, support = float(here.random_possible.mean()), float(here.support.sum())
+        number, error = float(here.locally_optimal.mean()), float(here.locally_optimal.std())
+        won = float((here.code == GLOBAL).mean() / here.possible.mean())
+        m = support / float(here.random_possible.sum())
+        rows.append((int(d), share, m, choices * number, choices * error / len(here.trial) ** 0.5, won))
     return rows
 
 

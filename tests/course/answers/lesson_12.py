@@ -39,19 +39,36 @@ def ties_by_sets(h, most=99, keep=lambda tied, first: (first + sum(tied)) / (1 +
     return np.array(counts)
 
 
-def win_all_by_series(m, n, win=lambda k: Fraction(1, k + 1)):
-    """In exact fractions, by exponential generating functions: 1 / ((1 + k) k!) to the power n."""
-    one = [win(k) / math.factorial(k) for k in range(m + 1)]
-    power = [Fraction(1), *[Fraction(0)] * m]
-    for _ in range(n):
-        power = [sum(power[j] * one[D - j] for j in range(D + 1)) for D in range(m + 1)]
-    return torch.tensor([float(power[D] * math.factorial(D) / n**D) for D in range(m + 1)])
+def win_all_by_counting(n, T):
+    """In exact fractions: of the sets of n + m tokens those with some of each sequence, over T^n times all."""
+    M = n * (T - 1)
+    none_out = [
+        sum((-1) ** s * math.comb(n, s) * math.comb(T * (n - s), n + m) for s in range(n + 1))
+        for m in range(M + 1)
+    ]
+    return torch.tensor([float(Fraction(none_out[m], T**n * math.comb(M, m))) for m in range(M + 1)])
 
 
-def win_all_by_draws(m, n, draws=2000):
-    generator = np.random.default_rng(0)
-    split = [generator.multinomial(D, np.ones(n) / n, size=draws) for D in range(m + 1)]
-    return np.array([(1 / (1 + k)).prod(axis=1).mean() for k in split])
+def win_all_by_sequence(n, T, win=lambda k: 1 / (1 + k), left=lambda m, k: m - k):
+    """One sequence after another: k of the m tokens are in the new one, by the hypergeometric chances."""
+    w = [1.0]
+    for N in range(1, n + 1):
+        M = N * (T - 1)
+        w = [
+            sum(
+                math.comb(T - 1, k) * math.comb(M - T + 1, m - k) / math.comb(M, m) * win(k) * w[left(m, k)]
+                for k in range(max(0, m - M + T - 1), min(T - 1, m) + 1)
+            )
+            for m in range(M + 1)
+        ]
+    return np.array(w)
+
+
+def win_all_by_draws(n, T, draws=2000):
+    generator, M = np.random.default_rng(0), n * (T - 1)
+    order = np.argsort(generator.random((draws, M)), axis=1) // (T - 1)  # the sequences of tokens in turn
+    counts = [[(order[:, :m] == i).sum(axis=1) for i in range(n)] for m in range(M + 1)]
+    return np.array([(1 / (1 + np.array(k))).prod(axis=0).mean() for k in counts])
 
 
 def direction_by_dual(v, z, y):
@@ -123,29 +140,34 @@ ANSWERS = {
         ],
     },
     "12.4": {
-        "also_right": win_all_by_series,
+        "also_right": win_all_by_counting,
         "wrong": [
             win_all_by_draws,
-            lambda m, n: win_all_by_series(m, n + 1),
-            lambda m, n: win_all_by_series(m, max(1, n - 1)),
-            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(1, k + 2)),
-            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(1, max(1, k))),
-            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(k, k + 1)),
-            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(1, 2**k)),
-            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(1)),
-            lambda m, n: win_all_by_series(m, n, lambda k: Fraction(1, math.factorial(k + 1))),
-            lambda m, n: win_all_by_series(m, n) * n ** np.arange(m + 1),
-            lambda m, n: win_all_by_series(m, n) / n ** np.arange(m + 1),
-            lambda m, n: (1 + np.arange(m + 1) / n) ** -float(n),
-            lambda m, n: 1 / (1 + np.arange(m + 1)),
-            lambda m, n: win_all_by_series(m, 1) ** n,
-            lambda m, n: win_all_by_series(m + 1, n)[1:],
-            lambda m, n: win_all_by_series(m + 1, n),
-            lambda m, n: win_all_by_series(m, n).flip(0),
-            lambda m, n: win_all_by_series(m, n).round(decimals=3),
-            lambda m, n: win_all_by_series(m, n).cumsum(0),
-            lambda m, n: win_all_by_series(m, n).mean(),
-            lambda m, n: np.exp(-np.arange(m + 1) / n),
+            lambda n, T: win_all_by_sequence(n + 1, T),
+            lambda n, T: win_all_by_sequence(max(1, n - 1), T),
+            lambda n, T: win_all_by_sequence(n, T + 1),
+            lambda n, T: win_all_by_sequence(T, n),
+            lambda n, T: win_all_by_sequence(n, T, lambda k: 1 / (k + 2)),
+            lambda n, T: win_all_by_sequence(n, T, lambda k: 1 / max(1, k)),
+            lambda n, T: win_all_by_sequence(n, T, lambda k: k / (k + 1)),
+            lambda n, T: win_all_by_sequence(n, T, lambda k: 1 / 2**k),
+            lambda n, T: win_all_by_sequence(n, T, lambda k: 1.0),
+            lambda n, T: win_all_by_sequence(n, T, lambda k: 1 / math.factorial(k + 1)),
+            lambda n, T: win_all_by_counting(n, T) * T**n,
+            lambda n, T: (
+                win_all_by_counting(n, T) * [math.comb(n * (T - 1), m) for m in range(n * T - n + 1)]
+            ),
+            lambda n, T: (1 + np.arange(n * (T - 1) + 1) / n) ** -float(n),
+            lambda n, T: 1 / (1 + np.arange(n * (T - 1) + 1)) ** n,
+            lambda n, T: win_all_by_counting(1, n * (T - 1) + 1) ** n,
+            lambda n, T: win_all_by_counting(n, T)[1:],
+            lambda n, T: win_all_by_counting(n, T)[:-1],
+            lambda n, T: win_all_by_counting(n, T).flip(0),
+            lambda n, T: win_all_by_counting(n, T).round(decimals=3),
+            lambda n, T: win_all_by_counting(n, T).cumsum(0),
+            lambda n, T: win_all_by_counting(n, T).mean(),
+            lambda n, T: np.exp(-np.arange(n * (T - 1) + 1) / n),
+            lambda n, T: np.linspace(1, 1 / T**n, n * (T - 1) + 1),
         ],
     },
 }
