@@ -291,16 +291,6 @@ def drawn_choice(kind: str, tokens, seed: int, heads: int):
     return can, support.sum(dim=-1), (won[0] + won[1]).div(2).prod(dim=1).mean(dim=-1) * can
 
 
-def drawn(kind, n, T, d, trials, seed):
-    """From four drawn choices of each data set and 32 heads of each: the share of choices that are possible,
-    the mean number of support tokens of these, and the mean number of locally optimal choices."""
-    tokens = compressed(data.random_tokens(n, T, d, trials=trials, seed=seed))
-    draws = [drawn_choice(kind, tokens, seed + 1 + draw, heads=32) for draw in range(4)]
-    can, support, chance = (torch.stack(each).double() for each in zip(*draws, strict=True))
-    number = T**n * chance.mean().item()
-    return can.mean().item(), (support.sum(dim=-1) * can).sum().item() / can.sum().item(), number
-
-
 def dimensions(kind, n, T, d, *, trials, seed):
     """The run, whether the best choice is possible, and some drawn choices of each data set."""
     number = max(4, 128 // (d if kind == "p" else d * d))  # with few dimensions few are possible

@@ -40,7 +40,7 @@ def ties_by_sets(h, most=99, keep=lambda tied, first: (first + sum(tied)) / (1 +
 
 
 def win_all_by_counting(n, T):
-    """In exact fractions: of the sets of n + m tokens those with some of each sequence, over T^n times all."""
+    """Exact: of the sets of n + m tokens those with some of each sequence."""
     M = n * (T - 1)
     none_out = [
         sum((-1) ** s * math.comb(n, s) * math.comb(T * (n - s), n + m) for s in range(n + 1))
