@@ -289,7 +289,7 @@ def _win_cases(rng):
         (4, 2),
         (int(rng.integers(3, 5)), 3),
         (int(rng.integers(2, 4)), int(rng.integers(4, 7))),
-        (7, 5),
+        (6, 5),
     ]
 
 
@@ -314,7 +314,7 @@ OPTIMAL = Exercise(
         "That is the chance to win in one sequence. The choice must win in all n.",
         _sets(total=lambda n, T, m: 1),
         "You added up over all sets of m tokens. Divide by their number: each is as likely.",
-        _sets(total=lambda n, T, m: n**m),
+        _sets(total=lambda n, T, m: n**m if n > 1 else math.comb(T - 1, m)),
         "Divide by the number of sets of m among n (T - 1) tokens, not by n^m.",
         _sets(ways=lambda a, k: 1, total=_divisions),
         "You took all divisions (k_1, ..., k_n) for equally likely. The tokens are all different: k of T - 1 "

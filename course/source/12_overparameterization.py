@@ -12,8 +12,8 @@
 #
 # - say when every choice of tokens is possible, when no finite point is stationary, and prove both;
 # - predict how often a random choice is possible, for Gaussian tokens;
-# - hold three conditions for a global run against the runs, one by one;
-# - predict the number of locally optimal choices from their support tokens, and say why it falls to one.
+# - hold three conditions for a global run against the runs;
+# - predict the number of locally optimal choices from their support tokens.
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, locally optimal choices) and the
 # matrix $W$ of [lesson 10](10_cross_self_attention.ipynb). About 85 minutes (130 with a pencil).
@@ -94,8 +94,8 @@ show(
 # %% [markdown]
 # **Figure 1.** Share of global runs, 500 runs a point. Bars: Wilson's 95% bands (`sweep.wilson`).
 #
-# So dimensions help. The theory below is for $p$ and $W$. As every $W$ is a product $KQ^\top$, the factors
-# can make the choices that $W$ can; their runs come back in 12.4.
+# The theory below is for $p$ and $W$. As every $W$ is a product $KQ^\top$, the factors can make the choices
+# that $W$ can; their runs come back in 12.4.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.2 Every choice possible, no point stationary
@@ -109,10 +109,9 @@ show(
 # > **Theorem** (Tarzanagh, Li, Thrampoulidis, Oymak, 2023). If $d \ge \max(T - 1, n)$, then for almost all
 # > tokens and queries the Att-SVM for $W$ is feasible for *every* choice $\alpha$.
 #
-# *Why.* For almost all data: if $d \ge n$, the queries $z_i$ are linearly independent, so there is a $W$ with
-# $W z_i = p_i$ for any $p_i$ we like, and each sequence is on its own. If $d \ge T - 1$, its $T - 1$
-# differences $x_{i\alpha_i} - x_{it}$ are linearly independent, and a $p_i$ can give them any leads.
-# $\square$
+# *Why.* For almost all data: if $d \ge n$, the queries are linearly independent, so some $W$ has $W z_i =
+# p_i$ for any $p_i$ we like, and each sequence is on its own. If $d \ge T - 1$, its differences
+# $x_{i\alpha_i} - x_{it}$ are linearly independent, and a $p_i$ can give them any leads. $\square$
 
 # %% [markdown]
 # ### Exercise 12.1: Enough dimensions for every choice
@@ -164,8 +163,8 @@ check("12.1", enough)
 # turned round. The difference is then a multiple of $e_a$. $\square$
 # </details>
 #
-# Is the count the true threshold? We try all $T^n$ choices of each of 60 data sets of **Gaussian tokens**,
-# whose coordinates are independent $N(0, 1)$ numbers. `params` are the numbers that the model has.
+# Is it sharp? We try all $T^n$ choices of 60 data sets of **Gaussian tokens**, whose coordinates are
+# independent $N(0, 1)$ numbers. `params` are the numbers that the model has.
 
 # %%
 print("        n  T  d  rows  params     every choice possible, share of 60")
@@ -178,9 +177,9 @@ for kind, n, T, d in zip("WWWWpp", (4, 5, 4, 2, 3, 3), (2, 2, 3, 8, 3, 3), (2, 2
     assert kind == "p" or (enough(n, T) <= d) == by_count, again.format("12.1")
 
 # %% [markdown]
-# Where the count holds, every choice is possible; where it fails, not always. For Gaussian tokens it is the
-# exact threshold: in fewer dimensions some choice is impossible on an open set of data. For tokens of *one
-# length* and $W$, independent queries are enough, at any $T$ (section 10.3).
+# For Gaussian tokens the count is the exact threshold: in fewer dimensions some choice is impossible on an
+# open set of data. For tokens of *one length* and $W$, independent queries are enough, at any $T$ (section
+# 10.3).
 #
 # <details><summary>Why it is sharp</summary>
 #
@@ -369,11 +368,10 @@ show(
 # > $$P = \mathbb E\, (-1)^{J - R}, \qquad R = d \min(b, d) + \min\big(d\, (d - b)_+,\, S\big),$$
 # >
 # > where $b$ is the number of $j_i \ge d$, and $S$ the sum of the others. If $T - 1 \le d$, this is the law
-# > with $D = d^2$. If $n \le d$, it is $P_1^n$, with $P_1$ the law for one sequence and $D = d$; and it is
-# > never more than $P_1^n$.
+# > with $D = d^2$. If $n \le d$, it is $P_1^n$, with $P_1$ the law for one sequence and $D = d$.
 #
-# So if $T - 1 \le d$, half of the choices are possible near $d = \sqrt{n\,\nu_T}$. Longer sequences need
-# more: each must be possible by itself, with the $d$ numbers of $W z_i$.
+# So if $T - 1 \le d$, half of the choices are possible near $d = \sqrt{n\,\nu_T}$. For longer sequences this
+# is too few: each must be possible by itself, which has the chance $P_1$.
 #
 # <details><summary>A note: the proof (needs Euler characteristics; skip it freely)</summary>
 #
@@ -494,8 +492,8 @@ for can, cases in ((True, ways), (False, ("local", "undecided"))):
 assert not (is_global & ~possible).any()
 
 # %% [markdown]
-# Thousands of each kind ended elsewhere although the best choice was possible. ($(K, Q)$ does as $W$, and is
-# more often decided.) What has to hold for a run to be global?
+# Thousands of each kind ended elsewhere although the best choice was possible; $(K, Q)$ does much as $W$.
+# What has to hold for a run to be global?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.5 Three conditions, trial by trial
@@ -506,9 +504,9 @@ assert not (is_global & ~possible).any()
 # (ii) *Score gaps*: in each sequence all tokens but the best have equal scores. With *one* sequence this is
 # enough (lesson 06). For more, we set the scores of the others to their mean.
 #
-# We look where every choice is possible, so that training alone can fail: at $T = 3$, $d = 16$ for $p$, at
-# $T = 6$, $d = 8$ for $W$. How many of 500 stored runs are local, for how many does (i) hold, and how many of
-# these are local? And how many of 200 new runs with equal scores?
+# We look where every choice is possible, so that training alone can fail. How many of 500 stored runs are
+# local, for how many does (i) hold, and how many of these are local? And how many of 200 new runs with equal
+# scores?
 
 # %%
 favoured = shares.favoured == 1
@@ -534,9 +532,9 @@ for kind, T, d in (("p", 3, 16), ("W", 6, 8)):
 #
 # (iii) *No rival.* A choice is **locally optimal** if it is possible and, in every sequence, scores higher
 # than its **support tokens** (leads of exactly 1). A **rival** is one that is not the best. Lesson 07's
-# theorem suggests, but does not prove, that a run without rivals is global, if that is possible. At $(n, T)
-# = (3, 4)$, $(4, 3)$, $(2, 6)$ and some $d$ up to 16 all $T^n$ choices of 500 data sets were tried. How many
-# of the possible runs are global, by the number of rivals?
+# theorem suggests, but does not prove, that a run without rivals is global, if that is possible. At three
+# small sizes and some $d$ up to 16 all $T^n$ choices of 500 data sets were tried. How many of the possible
+# runs are global, by the number of rivals?
 
 # %%
 up_to = {"d": slice(16)}
@@ -634,10 +632,10 @@ check("12.4", win_all)
 # At $m = 0$ all $T^n$ choices win. At $m = M$ each has to beat all others: $T^n w_M = 1$, the best choice
 # alone. **Predict**: as $d$ grows, $P$ rises to 1 and $m$ to $M$. What does $T^n P\, w_m$ do?
 #
-# We check it at $n = 8$, $T = 6$, $M = 40$, on choices drawn without a look at the scores, for 2,000 stored
-# data sets: the share $P$ that is possible, the mean number $m$ of their support tokens, and $T^n P\, w_m$
-# beside the number counted ($\pm$ standard error). Last: of the runs that could be global, the share that
-# is.
+# We check it at $n = 8$, $T = 6$, on choices of 2,000 stored data sets, drawn without a look at the scores.
+# The table has the share $P$ that is possible, the mean number $m$ of their support tokens, and $T^n P\,
+# w_m$ beside the number counted ($\pm$ standard error). Last: of the runs that could be global, the share
+# that is.
 
 
 # %%
@@ -695,7 +693,7 @@ show(
 # too high: scores that are linear in the keys win less often than assumption 3 says (lesson 07).
 #
 # Where rivals are many, training misses the best: of the possible runs of $p$ fewest are global at $d = 10$
-# to 16, of $W$ at $d = 4$. The end, one choice, is a theorem:
+# to 16, of $W$ at $d = 4$. In the end one choice is left:
 #
 # > **Proposition.** If in every choice all other tokens are support tokens, only the best choice is
 # > locally optimal.
@@ -714,7 +712,7 @@ show(
 # | first gradient favours the best | part of a condition | $n = 8$: true of 16 and 3 of 500 data sets |
 # | equal scores of all others | enough for $n = 1$ | $n = 8$: a third ($p$), a tenth ($W$) local |
 # | no rival, best choice possible | global, not proved | 4,794 of 4,800 |
-# | locally optimal choices | $T^n P\, w_m$ | at $(8, 6)$ $p$: within 20%, $W$: up to 2.4 times fewer |
+# | locally optimal choices | $T^n P\, w_m$ | $p$: within 20%, $W$: up to 2.4 times fewer |
 
 # %% [markdown]
 # ## Questions
@@ -739,8 +737,8 @@ progress("12")
 # - for **every** choice to be possible for $W$: $d^2 \ge n\,(T - 1)$ and $d \ge T - 1$, the count; for
 #   tokens of one length $d \ge n$, too;
 # - for no finite $W$ to be **stationary**: $d \ge n$, or the count;
-# - for half of the **random** choices of Gaussian tokens to be possible: about $n\,\nu_T$ for $p$, and
-#   $\sqrt{n\,\nu_T}$ for $W$ if that is at least $T - 1$;
+# - for half of the **random** choices of Gaussian tokens: about $n\,\nu_T$ for $p$, and $\sqrt{n\,\nu_T}$ for
+#   $W$ if that is at least $T - 1$;
 # - to **find** the best choice: many more. At $n = 8$, $T = 6$ every choice is possible from $d = 40$ on for
 #   $p$, 7 for $W$; of the dimensions tried, 98% of the runs were global only at $d = 1024$ and from 64 on.
 

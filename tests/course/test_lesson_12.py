@@ -54,12 +54,14 @@ def test_stored_problems_are_those_of_their_batches():
             torch.testing.assert_close(of @ of.T, own @ own.T)
 
 
-def test_the_chance_to_win_is_that_of_tokens_that_fall_at_random():
+def test_the_chance_to_win_is_that_of_support_tokens_drawn_from_all_others():
     rng = np.random.default_rng(2)
-    for n, D in ((2, 2), (5, 8), (8, 12)):
-        k = rng.multinomial(D, np.ones(n) / n, size=100_000)
-        np.testing.assert_allclose(win_all(D, n)[-1], (1 / (1 + k)).prod(axis=1).mean(), rtol=0.02)
-    np.testing.assert_allclose(win_all(2, 2)[-1], 7 / 24)
+    for n, T, m in ((2, 3, 2), (5, 4, 8), (8, 6, 12)):
+        drawn = rng.random((50_000, n * (T - 1))).argsort(axis=1)[:, :m] // (T - 1)
+        k = np.stack([(drawn == i).sum(axis=1) for i in range(n)])
+        np.testing.assert_allclose(win_all(n, T)[m], (1 / (1 + k)).prod(axis=0).mean(), rtol=0.02)
+    np.testing.assert_allclose(win_all(2, 3)[2], 5 / 18)
+    np.testing.assert_allclose(win_all(4, 3)[-1], 1 / 3**4)
 
 
 def test_a_drawn_choice_of_one_pair_of_tokens():

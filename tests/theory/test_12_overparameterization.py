@@ -205,12 +205,20 @@ def test_fewer_dimensions_than_the_count_can_leave_a_stationary_point():
 
 
 def locally_optimal(kind, n, T, d, trials=1200, seed=61):
-    """The mean number of locally optimal choices, from drawn ones; the share of these that are possible."""
+    """The mean number of locally optimal choices, from drawn ones; the share P of these that are possible,
+    the mean of their support tokens, and T^n P times the mean of the products of 1 / (1 + k_i)."""
     tokens = runs.compressed(data.random_tokens(n, T, d, trials=trials, seed=seed))
     draws = [runs.drawn_choice(kind, tokens, seed + 1 + draw, heads=32) for draw in range(4)]
-    return T**n * np.mean([draw[2].mean() for draw in draws]), np.mean(
-        [draw[0].double().mean() for draw in draws]
-    )
+    can, support, chance = (torch.cat(each) for each in zip(*draws, strict=True))
+    share, k = can.double().mean().item(), support[can].double()
+    own = T**n * share * (1 / (1 + k)).prod(dim=1).mean().item()
+    return T**n * chance.mean().item(), share, k.sum(dim=1).mean().item(), own
+
+
+def predicted(n, T, share, m):
+    """T^n P w_m, between whole m on straight lines of log w."""
+    w = win_all(n, T)
+    return T**n * share * np.exp(np.interp(m, range(len(w)), np.log(w)))
 
 
 @pytest.mark.parametrize(("kind", "n", "T", "d"), [("p", 3, 4, 4), ("p", 3, 4, 16), ("W", 2, 6, 4)])
@@ -220,30 +228,33 @@ def test_drawn_choices_count_the_locally_optimal_ones(kind, n, T, d):
     assert abs(locally_optimal(kind, n, T, d)[0] / counted - 1) < 0.15
 
 
-def predicted(n, T):
-    """The numbers of locally optimal choices for D = 1, 2, ..."""
-    P = np.array([probability(distribution(T), n, D, "p") for D in range(1, n * (T - 1) + 1)])
-    return T**n * P * win_all(n * (T - 1), n)[1:]
+@pytest.mark.parametrize(
+    ("n", "T", "dimensions"), [(3, 4, (3, 6, 16)), (5, 3, (3, 5, 16)), (4, 4, (4, 8, 16)), (6, 4, (5, 8, 24))]
+)
+def test_the_support_tokens_of_p_give_the_number_of_locally_optimal_choices(n, T, dimensions):
+    for d in dimensions:
+        number, share, m, _ = locally_optimal("p", n, T, d)
+        assert abs(predicted(n, T, share, m) / number - 1) < 0.25
+
+
+@pytest.mark.parametrize(("n", "T", "d"), [(8, 6, 4), (3, 4, 3)])
+def test_for_w_the_chances_are_too_high_and_not_the_division_of_support_tokens(n, T, d):
+    number, share, m, own = locally_optimal("W", n, T, d)
+    assert predicted(n, T, share, m) > 1.25 * number < own
+    assert abs(predicted(n, T, share, m) / own - 1) < 0.25
 
 
 @pytest.mark.parametrize(
-    ("n", "T", "near", "beyond"), [(4, 4, (4, 5), 12), (6, 3, (4, 5), 12), (5, 8, (8,), 16)]
+    ("kind", "n", "T", "dimensions", "near"),
+    [
+        ("p", 8, 3, (2, 4, 7, 10, 16, 64), 7),
+        ("p", 6, 4, (2, 4, 6, 10, 16, 64), 6),
+        ("W", 8, 6, (2, 3, 5, 8), 3),
+    ],
 )
-def test_the_predicted_number_is_near_up_to_the_turning_point_and_far_beyond_it_too_low(n, T, near, beyond):
-    for d in near:
-        assert abs(predicted(n, T)[d - 1] / locally_optimal("p", n, T, d)[0] - 1) < 0.2
-    assert predicted(n, T)[beyond - 1] < 0.6 * locally_optimal("p", n, T, beyond)[0]
-
-
-@pytest.mark.parametrize(
-    ("kind", "n", "T", "dimensions"),
-    [("p", 8, 3, (2, 4, 7, 10, 16, 64)), ("p", 6, 4, (2, 4, 6, 10, 16, 64)), ("W", 8, 6, (2, 3, 5, 8))],
-)
-def test_locally_optimal_choices_get_more_up_to_the_turning_point_and_then_fewer(kind, n, T, dimensions):
+def test_locally_optimal_choices_get_more_up_to_a_turning_point_and_then_fewer(kind, n, T, dimensions, near):
     numbers = np.array([locally_optimal(kind, n, T, d)[0] for d in dimensions])
-    turn = 1 + predicted(n, T).argmax()
-    top = dimensions[numbers.argmax()]
-    assert abs((top if kind == "p" else top**2) - turn) <= 2
+    assert dimensions[numbers.argmax()] == near
     assert (np.diff(numbers)[: numbers.argmax()] > 0).all()
     assert (np.diff(numbers)[numbers.argmax() :] < 0).all()
 
@@ -342,14 +353,18 @@ def test_the_rank_is_that_of_random_rows(n, T, d, js):
     assert torch.linalg.matrix_rank(torch.stack(rows), rtol=1e-9) == rank
 
 
-def test_the_chance_to_win_is_a_moment_of_a_mean_of_uniforms():
-    mean = np.random.default_rng(3).random((400_000, 5)).mean(axis=1)
-    for D in (1, 4, 9):
-        assert win_all(9, 5)[D] == pytest.approx((mean**D).mean(), rel=0.02)
-    ratio = win_all(30, 5)[1:] / win_all(30, 5)[:-1]
-    assert ratio[0] == pytest.approx(0.5)
-    assert (np.diff(ratio) > 0).all()
-    assert ratio[-1] < 1
+@pytest.mark.parametrize(("n", "T"), [(1, 5), (3, 4), (8, 6)])
+def test_the_choices_that_win_are_the_sets_that_leave_out_no_sequence(n, T):
+    """T^n w_m is the number of such sets of n + m tokens over that of sets of m others: from T^n to 1."""
+    from math import comb
+
+    number, M = T**n * win_all(n, T), n * (T - 1)
+    sets = [
+        sum((-1) ** s * comb(n, s) * comb(T * (n - s), n + m) for s in range(n + 1)) for m in range(M + 1)
+    ]
+    np.testing.assert_allclose(number, [one / comb(M, m) for m, one in enumerate(sets)])
+    assert (np.diff(number) < 0).all()
+    np.testing.assert_allclose(number[[0, -1]], [T**n, 1])
 
 
 @pytest.mark.parametrize(("n", "T", "seed"), [(2, 3, 1), (2, 4, 1)])
