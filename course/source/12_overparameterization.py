@@ -247,13 +247,13 @@ assert 0.15 < share < 0.45
 # falls. $\square$
 #
 # So all eight $u_i$ grow. Linearly independent queries always have such an $a$: **no finite $W$ is stationary
-# if $d \ge n$, or if the count holds**. Below, a descent can stop: about a quarter of those of $p$ did.
+# if $d \ge n$, or if the count holds**. Below, a descent can stop, as about a quarter of those of $p$ above.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.3 Possible for a random choice
 #
-# To make *every* choice possible is a lot to ask. How many dimensions does *one* choice need, made without a
-# look at the data? What matters is that the $T - 1$ rows of one sequence share the chosen token.
+# To make *every* choice possible is a lot to ask. How many dimensions does *one* need, made without a
+# look at the data?
 #
 # Let the chosen token be the first, and the logits of its sequence $T$ independent $N(0, 1)$ numbers. Move
 # them to the nearest point $h$ (least squares) of the cone where the first leads, $h_1 \ge h_t$ for all $t$.
@@ -452,8 +452,9 @@ show(
 
 # %% [markdown]
 # **Figure 3.** $p$, $n = 3$, $T = 4$, Gaussian tokens: measured shares (bars: 95%, 600 choices each) and the
-# law. Dotted: the same if rows did not share tokens but had independent signs (Cover 1965, Wendel 1962); then
-# half of the choices need half of the rows. For other $n$, $T$:
+# law. Dotted: if the rows did not share tokens but had independent signs (Cover 1965, Wendel 1962).
+#
+# For other $n$, $T$:
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -493,7 +494,6 @@ assert not (is_global & ~possible).any()
 
 # %% [markdown]
 # Thousands of each kind ended elsewhere although the best choice was possible; $(K, Q)$ does much as $W$.
-# What has to hold for a run to be global?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.5 Three conditions, trial by trial
@@ -510,17 +510,17 @@ assert not (is_global & ~possible).any()
 
 # %%
 favoured = shares.favoured == 1
-print("            own scores: local   (i) holds   of these, local    equal scores: local")
+print("(n, T, d)           own scores: local   (i) holds   of these, local    equal scores: local")
 for kind, T, d in (("p", 3, 16), ("W", 6, 8)):
     for n in (2, 4, 8):
         here = {"kind": kind, "n": n, "T": T, "d": d}
         lost, holds = is_local.sel(here), favoured.sel(here)
         equal = runs.equal_others(data.random_tokens(n, T, d, trials=200, seed=6))
         alike = int((runs.ends(kind, equal) == runs.LOCAL).sum())
-        counts = (int(lost.sum()), int(holds.sum()), int((lost & holds).sum()))
-        print(f"{kind}, n = {n} {counts[0]:12d} of 500 {counts[1]:11d} {counts[2]:17d} {alike:15d} of 200")
+        counts = f"{lost.sum():12d} of 500 {holds.sum():11d} {(lost & holds).sum():17d} {alike:15d} of 200"
+        print(f"{kind}, ({n}, {T}, {d:2d}) {counts}")
         assert possible.sel(here).all()
-        assert n < 8 or (counts[0] > 200 and counts[1] < 20 and alike > 8)
+        assert n < 8 or (lost.sum() > 200 and holds.sum() < 20 and alike > 8)
         assert alike / 200 < lost.mean() + 0.01
 
 # %% [markdown]
@@ -532,9 +532,9 @@ for kind, T, d in (("p", 3, 16), ("W", 6, 8)):
 #
 # (iii) *No rival.* A choice is **locally optimal** if it is possible and, in every sequence, scores higher
 # than its **support tokens** (leads of exactly 1). A **rival** is one that is not the best. Lesson 07's
-# theorem suggests, but does not prove, that a run without rivals is global, if that is possible. At three
-# small sizes and some $d$ up to 16 all $T^n$ choices of 500 data sets were tried. How many of the possible
-# runs are global, by the number of rivals?
+# theorem suggests, but does not prove, that a run without rivals is global, if that is possible. At $(n, T) =
+# (3, 4)$, $(4, 3)$, $(2, 6)$ and some $d$ up to 16 all $T^n$ choices of 500 data sets were tried. How many of
+# the possible runs are global, by the number of rivals?
 
 # %%
 up_to = {"d": slice(16)}
@@ -552,8 +552,8 @@ for kind in ("p", "W"):
 # Without a rival all but 6 of 4,800 runs are global, and none of the six is local if rerun with small steps.
 # With more than two rivals little more than half are.
 #
-# **Start and schedule.** 200 data sets of eight sequences again, with other steps, from other starts, and
-# after a *leap*, a first step of length 200 along $-\nabla L(0)$:
+# **Start and schedule.** The two sizes with $n = 8$ again, with other steps, from other starts, and after a
+# *leap*, a first step of length 200 along $-\nabla L(0)$:
 
 # %%
 ways = {
@@ -586,7 +586,7 @@ for name, end in ended.items():
 # 1. A share $P$ of the $T^n$ choices is possible.
 # 2. A possible choice has $m$ support tokens; any $m$ of the $M$ others are equally likely to be these.
 # 3. With $k_i$ of them in sequence $i$ the chosen token scores highest with chance $1 / (1 + k_i)$, in each
-#    sequence independently (exercise 07.1, scores that know nothing of the keys).
+#    sequence independently (exercise 07.1).
 #
 # Then a possible choice is locally optimal with the chance $w_m = \mathbb E \prod_i 1 / (1 + k_i)$, and
 # $T^n P\, w_m$ choices are so on average.
@@ -634,8 +634,7 @@ check("12.4", win_all)
 #
 # We check it at $n = 8$, $T = 6$, on choices of 2,000 stored data sets, drawn without a look at the scores.
 # The table has the share $P$ that is possible, the mean number $m$ of their support tokens, and $T^n P\,
-# w_m$ beside the number counted ($\pm$ standard error). Last: of the runs that could be global, the share
-# that is.
+# w_m$ beside the number counted ($\pm$ standard error).
 
 
 # %%
@@ -674,7 +673,7 @@ for ax in (left, right):
     ax.set(xscale="log", xlabel="dimension $d$")
     ax.set_xticks([2, 4, 10, 40, 200, 1000], ["2", "4", "10", "40", "200", "1000"])
     ax.minorticks_off()
-    ax.legend(fontsize=8)
+    ax.legend(fontsize=8, loc="upper right" if ax is left else "lower right")
 show(
     fig,
     alt="Left: the number of locally optimal choices against d for p and W. It rises to almost two "
@@ -693,12 +692,8 @@ show(
 # too high: scores that are linear in the keys win less often than assumption 3 says (lesson 07).
 #
 # Where rivals are many, training misses the best: of the possible runs of $p$ fewest are global at $d = 10$
-# to 16, of $W$ at $d = 4$. In the end one choice is left:
-#
-# > **Proposition.** If in every choice all other tokens are support tokens, only the best choice is
-# > locally optimal.
-#
-# *Why.* In any other choice some sequence's best token is a support token, and it scores higher. $\square$
+# to 16, of $W$ at $d = 4$. In the end one choice is left: if in every choice all other tokens are support
+# tokens, any choice but the best is beaten in some sequence.
 #
 # Random tokens come near to this for large $d$, when they are almost orthogonal. But slowly: for $p$ at $d =
 # 64$ every choice is possible and no finite point stationary (12.2), yet over half of the runs miss the
