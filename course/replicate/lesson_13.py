@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy.integrate import solve_ivp
-from scipy.optimize import nnls
 from scipy.special import expit, log_softmax, ndtr, softmax
 
 from course.replicate.stored import Measured, measured
@@ -55,13 +54,11 @@ class Reading(NamedTuple):
     """What the end of a path says, each with a first dimension for the trials."""
 
     R: torch.Tensor  # the last radius with residual 1e-6 at most
-    rates: torch.Tensor  # of falling behind, from the radius before, times ||W_dir||: (trials, n, T)
-    leads: torch.Tensor  # the same from the SVM
     end: torch.Tensor  # W at R
     log_s: torch.Tensor
     kept: torch.Tensor
     solution: svm.Solution
-    error: torch.Tensor  # the largest |rates - leads|
+    error: torch.Tensor  # the largest difference of N times the rates of falling behind and the SVM's lags
 
 
 def read(tokens, head, loss: str, radii=RADII) -> Reading:
@@ -76,10 +73,10 @@ def read(tokens, head, loss: str, radii=RADII) -> Reading:
     gone = (path.radii[last] - path.radii[last - 1])[:, None, None]
     rates = (fall(tokens, end, winner) - fall(tokens, before, winner)) / gone
     kept, solution = mixtures.kept_tokens(tokens.X, tokens.z, rates)
-    rates, leads = rates * solution.objective[:, None, None], fall(tokens, solution.value, winner)
-    error = (rates - leads).abs().amax((-1, -2))
+    lags = fall(tokens, solution.value, winner)
+    error = (rates * solution.objective[:, None, None] - lags).abs().amax((-1, -2))
     error = error.masked_fill(solution.objective == 0, torch.inf)  # W_dir = 0 foresees no rate
-    return Reading(path.radii[last], rates, leads, end, log_s, kept, solution, error)
+    return Reading(path.radii[last], end, log_s, kept, solution, error)
 
 
 def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tuple[np.ndarray, ...]]:
@@ -111,10 +108,10 @@ def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tupl
 def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
     """Paths with Newton steps, the tokens they keep, and three predictions of their last W."""
     tokens, head, loss = problem(kind, d, trials, seed)
-    R, _, _, end, log_s, kept, solution, error = read(tokens, head, loss)
+    R, end, log_s, kept, solution, error = read(tokens, head, loss)
     optimal = torch.as_tensor(solution.status == "optimal")
+    inner = head.scale * torch.einsum("bntd,bkd->bntk", tokens.X, head.V)
     corners = torch.eye(T).to(tokens.X)[(tokens.y[..., None] * head(tokens.X)).argmax(-1)]
-    best = mixtures.best_mixture(head, tokens, steps=60) > 0
     return {
         "last": R.float(),
         "error": error.nan_to_num(torch.inf).float(),  # of the rates, in units of 1 / ||W_dir||
@@ -122,7 +119,7 @@ def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
         "label": tokens.y.to(torch.int8),
         "kept": kept.sum(-1).to(torch.int8),
         "rises": (mixtures.costs(head, tokens, corners, loss) < -1e-9).any(-1),  # an edge from the best token
-        "best": (best == kept).all(-1),
+        "certified": (inner.abs() <= 2**0.5).all(-1).all(-1),  # gelu is convex there
         "at_last": predictions(tokens, kept, solution.value, log_s, end).T.float(),
     }
 
@@ -213,54 +210,27 @@ class Flow:
         free = free - free @ np.linalg.pinv(equal) @ equal
         return -t * self.push(h)[~kept], free @ free.T
 
-    def after(self, h, t: float, factor: float):
-        """The logits (n, T) at the time t * factor, from h at the time t."""
-        shape = h.shape
-        found = solve_ivp(
-            lambda u, g: np.exp(u) * (self.K @ self.push(g.reshape(shape)).ravel()),
-            np.log([t, t * factor]),
-            h.ravel(),
-            method="BDF",
-            jac=lambda u, g: np.exp(u) * self.jacobian(g.reshape(shape)),
-            rtol=1e-5,
-            atol=1e-5,
-        )
-        return found.y[:, -1].reshape(shape)
 
+def first_return(growth, pi, K, s, now: float, until: float) -> float:
+    """The first time from now to until at which a lost token has attention BAR again, or inf.
 
-def at_rest(K) -> np.ndarray:
-    """The pulls at rest of tokens that rightly fall, (m,), for K (m, m): none below 0, none that grows."""
-    if not len(K):
-        return np.zeros(0)
-    size, axes = np.linalg.eigh(K)
-    rows = np.vstack([np.sqrt(size.clip(0))[:, None] * axes.T, np.ones(len(K))])
-    pi, _ = nnls(rows, np.append(np.zeros(len(K)), 1.0))  # K pi = 1 - sum(pi) where pi > 0, no less elsewhere
-    return pi / (1 - pi.sum())
-
-
-def first_return(growth, pi, K, now: float, until: float) -> float:
-    """The first time from now to until at which a pull is below -1000, or inf: d log|pi| / d log t = growth.
-
-    growth is a function of pi and K; a pull beyond 1e8 ends the search, so that it ends whatever that is.
+    d log|pi| / d log t = growth(pi, K), and attention, s now, is proportional to |pi| / t.
     """
-    sign = np.sign(pi)
+    start = np.log(np.abs(pi))
 
     def pulls(q):
-        return sign * np.exp(np.minimum(q, 40.0))
+        return np.sign(pi) * np.exp(np.minimum(q, 40.0))
 
     def back(u, q):
-        return pulls(q).min() + 1000
+        return (np.log(s) + q - start - (u - np.log(now))).max() - np.log(BAR)
 
-    def large(u, q):
-        return np.log(1e8) - q.max()
-
-    back.terminal = large.terminal = True
+    back.terminal = True
     found = solve_ivp(
         lambda u, q: np.clip(growth(pulls(q), K), -1e6, 1e6),
         np.log([now, until]),
-        np.log(np.abs(pi)),
+        start,
         "LSODA",
-        events=(back, large),
+        events=back,
         rtol=1e-6,
     )
     return float(np.exp(found.t[-1])) if len(found.t_events[0]) else np.inf
@@ -270,9 +240,8 @@ def return_runs(d: int, steps: int, *, trials: int, seed: int) -> dict:
     """Normalised steps of .1: which runs mix, pi and K after 3,000, and when a lost token is back.
 
     Lost is what has attention below 1/2 % after 3,000 steps; a token is back when it is above that again.
-    `pi`, `K` and `costs` are filled up with zeros. `unrest` is how far the kept tokens are from their best
-    shares after 3,000 steps. `later`: where a lost token would help, whether one has attention at the end of
-    gradient flow from there, for 10^12 times as long.
+    `pi`, `K`, `costs` and `s`, the attention, are of the lost tokens after 3,000 steps, filled up with zeros.
+    `unrest` is how far the kept tokens are from their best shares then.
     """
     tokens, head, _ = problem("gelu", d, trials, seed)
     X, z, y, V = (A.numpy() for A in (tokens.X, tokens.z, tokens.y, head.V))
@@ -283,9 +252,9 @@ def return_runs(d: int, steps: int, *, trials: int, seed: int) -> dict:
     on_kept = torch.tensor(s[:, 0] * kept[:, 0])
     unrest = np.abs(s[:, 0] - mixtures.on_face(head, tokens, on_kept).numpy()).max(axis=(1, 2))
     most = N * (T - 1) - 1  # lost tokens of a run with a mixture
-    pi, costs = (np.zeros((trials, most), np.float32) for _ in range(2))
+    pi, costs, low = (np.zeros((trials, most), np.float32) for _ in range(3))
     K = np.zeros((trials, most, most), np.float32)
-    mixes, later = (np.zeros(trials, dtype=bool) for _ in range(2))
+    mixes = np.zeros(trials, dtype=bool)
     back = np.full(trials, np.inf, np.float32)
     for run in range(trials):
         first = kept[run, 0]
@@ -294,49 +263,46 @@ def return_runs(d: int, steps: int, *, trials: int, seed: int) -> dict:
             flow, m = Flow(X[run], z[run], y[run], V[run]), (~first).sum()
             time = 2 * 3000 / flow.steepest(h[run, 0])
             pi[run, :m], K[run, :m, :m] = flow.pulls(first, h[run, 0], time)
-            costs[run, :m] = N * pi[run, :m] / time / s[run, 0][~first]
+            low[run, :m] = s[run, 0][~first]
+            costs[run, :m] = N * pi[run, :m] / time / low[run, :m]
             above = kept[run][:, ~first].any(-1)
             if above.any():
                 back[run] = marks[above.argmax()]
-            if (pi[run] < 0).any():  # a token that falls has lost a factor 10^12
-                later[run] = (softmax(flow.after(h[run, 0], time, 1e12), -1)[~first] > 1e-6).any()
     return {
         "mixes": mixes,
         "pi": pi,
         "K": K,
         "costs": costs,
+        "s": low,
         "unrest": unrest.astype(np.float32),
         "back": back,
-        "later": later,
     }
 
 
 class Lost(NamedTuple):
     """Runs of descent that lost a token which would help, at all sizes."""
 
-    pulls: list  # (pi, K) of each, after 3,000 steps
+    pulls: list  # (pi, K, s) of each, after 3,000 steps
     d: np.ndarray
     hold: np.ndarray  # whether shares are within .01 of their rest, and no negative cost is above -.01
-    back: np.ndarray  # the steps after which one is back, or inf, where d is 4, 6 or 10
-    ever: np.ndarray  # whether one has attention after gradient flow of 10^12 times the time
+    back: np.ndarray  # the steps after which one is back, or inf
+    of: int  # runs that mix
 
 
 def lost_runs() -> Lost:
-    """From the stored sweeps 13.returns and 13.for_ever."""
-    found = [measured(f"13.{name}").load().squeeze("steps") for name in ("returns", "for_ever")]
-    pi, K, costs, unrest, back, later = (
-        np.concatenate([run for sweep in found for run in sweep[name].values])
-        for name in ("pi", "K", "costs", "unrest", "back", "later")
-    )
-    d = np.concatenate([np.repeat(sweep.d.values, sweep.sizes["trial"]) for sweep in found])
+    """From the stored sweep 13.returns."""
+    found = measured("13.returns").load().squeeze("steps")
+    names = "pi", "K", "costs", "s", "unrest", "back"
+    pi, K, costs, s, unrest, back = (np.concatenate(list(found[name].values)) for name in names)
     lost = np.flatnonzero((pi < 0).any(axis=1))
     on = [pi[run] != 0 for run in lost]  # filled up with zeros
     pulls = [
-        (pi[run][at].astype(float), K[run][np.ix_(at, at)].astype(float))
+        tuple(A.astype(float) for A in (pi[run][at], K[run][np.ix_(at, at)], s[run][at]))
         for run, at in zip(lost, on, strict=True)
     ]
     hold = (unrest < 0.01) & (np.where(costs < 0, costs, -1).max(axis=1) < -0.01)
-    return Lost(pulls, d[lost], hold[lost], back[lost], later[lost])
+    d = np.repeat(found.d.values, found.sizes["trial"])
+    return Lost(pulls, d[lost], hold[lost], back[lost], int(found.mixes.sum()))
 
 
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
@@ -365,21 +331,12 @@ def head_output(V: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 MEASURED = [
     Measured(
         "13.returns",
-        "Runs of descent with a mixture: the pulls of lost tokens, and when and whether one is back.",
+        "Runs of descent with a mixture: the pulls of lost tokens, and when one is back.",
         return_runs,
         {"d": [4, 6, 10], "steps": [60_000]},
         trials=300,
         batch=50,
         minutes=5,
-    ),
-    Measured(
-        "13.for_ever",
-        "The same at other sizes, without the long descent: only whether a lost token is back.",
-        return_runs,
-        {"d": [5, 8, 12], "steps": [3000]},
-        trials=300,
-        batch=50,
-        minutes=0.5,
     ),
     Measured(
         "13.runs",
