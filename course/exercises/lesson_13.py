@@ -1,7 +1,6 @@
 """Exercises of lesson 13: nonlinear heads."""
 
 import numpy as np
-from scipy.optimize import nnls
 from scipy.special import ndtr
 
 from course.check.specification import Exercise, known
@@ -169,7 +168,7 @@ PARTS = Exercise(
     id="13.2",
     title="Both parts of one sequence",
     points=3,
-    minutes=9,
+    minutes=10,
     difficulty=2,
     reference=_parts,
     cases=_parts_cases,
@@ -265,7 +264,7 @@ THIRD = Exercise(
     id="13.3",
     title="The third part",
     points=4,
-    minutes=14,
+    minutes=22,
     difficulty=3,
     reference=_third,
     cases=_third_cases,
@@ -323,7 +322,7 @@ GROWTH = Exercise(
     id="13.4",
     title="How do the pulls change?",
     points=3,
-    minutes=12,
+    minutes=15,
     difficulty=3,
     reference=_growth,
     cases=_growth_cases,
@@ -357,94 +356,4 @@ GROWTH = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.5 does one come back at all
-def _at_rest(K):
-    """pi >= 0 with K pi >= 1, and = 1 where pi > 0."""
-    if not len(K):
-        return np.zeros(0)
-    size, axes = np.linalg.eigh(K)
-    rows = np.vstack([np.sqrt(size.clip(0))[:, None] * axes.T, np.ones(len(K))])
-    pi, _ = nnls(rows, np.append(np.zeros(len(K)), 1.0))
-    return pi / (1 - pi.sum())
-
-
-def _whether_by(pulls=lambda K, helps: _at_rest(K[np.ix_(~helps, ~helps)]), finish=lambda lags: 1 - lags):
-    def answer(K, helps):
-        return finish(K[np.ix_(helps, ~helps)] @ pulls(K, helps))
-
-    return answer
-
-
-_whether = _whether_by()
-
-
-def _as_one_of_all(K, helps):
-    return 1 - K[helps] @ _at_rest(K)
-
-
-def _whether_cases(rng):
-    """One returns; one does not, and of the others not all keep a pull; two at once, of both kinds."""
-    cases, wanted = [], ["back", "out", "both"]
-    while wanted:
-        kind = wanted[0]
-        m = {"back": 3, "out": 5, "both": 6}[kind]
-        rows = rng.normal(size=(m, m + 2)) + 0.6
-        K = rows @ rows.T / m
-        helps = np.zeros(m, dtype=bool)
-        helps[rng.permutation(m)[: 1 + (kind == "both")]] = True
-        rest = _at_rest(K[np.ix_(~helps, ~helps)])
-        growth = _whether(K, helps)
-        if np.abs(growth).min() < 0.1 or np.abs(growth).max() > 3 or rest.max() < 0.1:
-            continue
-        fits = {
-            "back": growth[0] > 0 and rest.min() > 0.01,
-            "out": growth[0] < 0 and rest.min() == 0 and (_plain(K, helps) < -0.05).any(),
-            "both": growth.min() < 0 < growth.max(),
-        }
-        if fits[kind]:
-            cases.append((K, helps))
-            wanted.pop(0)
-    return cases
-
-
-def _plain(K, helps):
-    return np.linalg.solve(K[np.ix_(~helps, ~helps)], np.ones((~helps).sum()))
-
-
-WHETHER = Exercise(
-    id="13.5",
-    title="Does it come back at all?",
-    points=2,
-    minutes=6,
-    difficulty=2,
-    reference=_whether,
-    cases=_whether_cases,
-    misconceptions=known(
-        _whether_by(finish=lambda lags: lags),
-        "That is how fast their lags grow, K pi. The pull grows at the rate 1 - K pi.",
-        _whether_by(finish=lambda lags: 1 + lags),
-        "A sign: the growth is 1 - K pi.",
-        _whether_by(finish=lambda lags: -lags),
-        "The 1 is missing: the growth is 1 - K pi.",
-        _whether_by(finish=lambda lags: 1 - lags > 0),
-        "Return the rates themselves, not whether they are above 0.",
-        lambda K, helps: _at_rest(K)[helps],
-        "Those are multipliers in the SVM over all lost tokens. Asked is how fast the pulls grow.",
-        _as_one_of_all,
-        "Those that would help are tiny yet, and no part of what rests: leave their rows and columns out.",
-        _whether_by(pulls=_plain),
-        "Not all keep a pull: K pi = 1 for every token asks some of them for a pull below 0. Use at_rest.",
-        lambda K, helps: 1 - K[:, ~helps] @ _at_rest(K[np.ix_(~helps, ~helps)]),
-        "Return the growth of the tokens that would help alone, K[helps].",
-        lambda K, helps: 1 - K[np.ix_(~helps, ~helps)] @ _at_rest(K[np.ix_(~helps, ~helps)]),
-        "That is the growth of the tokens that rightly fall, 0 or less at rest. Take the rows K[helps].",
-        lambda K, helps: 1 - K[np.ix_(helps, helps)] @ _at_rest(K[np.ix_(helps, helps)]),
-        "The other way round: those that rightly fall, ~helps, are the ones at rest.",
-        _whether_by(pulls=lambda K, helps: np.ones((~helps).sum())),
-        "The pulls at rest are not 1 each: at_rest gives them.",
-        _whether_by(pulls=lambda K, helps: _at_rest(K)[~helps]),
-        "Find the rest of ~helps by themselves: with the others in K it is another rest.",
-    ),
-)
-
-EXERCISES = [CEILING, PARTS, THIRD, GROWTH, WHETHER]
+EXERCISES = [CEILING, PARTS, THIRD, GROWTH]

@@ -80,7 +80,7 @@ def read(tokens, head, loss: str, radii=RADII) -> Reading:
 
 
 def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tuple[np.ndarray, ...]]:
-    """(W, W_dir, W_fin, F, q) at the end of each path, flat, for heads gelu(4 V x).
+    """(W, W_dir, W_fin, F, q, kept) at the end of each path, for heads gelu(4 V x); matrices as vectors.
 
     F has the rows (x_ia - x_it) z_i^T of the support tokens, less their parts along the equality rows, and
     q_t = c_it s_ia exp(-(x_ia - x_it)^T W_fin z_i). All c_it of support tokens have to be positive.
@@ -101,7 +101,7 @@ def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tupl
         support = ~kept & (rows @ W_dir.ravel() < 1 + 1e-5)
         q = (cost * s[at][:, None] * np.exp(-rows @ W_fin))[support]
         F = rows[support] - rows[support] @ back @ rows[kept]
-        parts.append((W.ravel(), W_dir.ravel(), W_fin, F, q))
+        parts.append((W.ravel(), W_dir.ravel(), W_fin, F, q, kept))
     return parts
 
 

@@ -3,9 +3,6 @@
 import numpy as np
 import torch
 
-from course.replicate.lesson_13 import at_rest
-from mini_attn import svm
-
 
 def _gelu_head(x, V):
     return torch.nn.functional.gelu(4 * x @ V.mT).sum(-1)
@@ -53,22 +50,6 @@ def third_by_projection(F, q, tilt=lambda q, m: np.log(q / m), along=1.0):
 
 def growth_by_sums(pi, K):
     return [1 - sum(float(k) * float(p) for k, p in zip(row, pi, strict=True)) for row in K]
-
-
-def whether_by_svm(K, helps):
-    """From rows with the products K and the library's SVM of those that rightly fall."""
-    size, axes = np.linalg.eigh(K)
-    rows = torch.tensor(axes * np.sqrt(size.clip(0)))
-    falls = torch.tensor(~helps)
-    w = svm.solve(svm.HardMarginProblem(rows[falls], None, torch.ones(int(falls.sum())).double())).value
-    return (1 - rows[~falls] @ w).numpy()
-
-
-def whether_with(growth=lambda lags: 1 - lags, pulls=lambda K: at_rest(K), rows=True):
-    def answer(K, helps):
-        return growth(K[np.ix_(helps if rows else ~helps, ~helps)] @ pulls(K[np.ix_(~helps, ~helps)]))
-
-    return answer
 
 
 ANSWERS = {
@@ -139,25 +120,6 @@ ANSWERS = {
             lambda pi, K: 1 - (K @ pi).sum(),
             lambda pi, K: (1 - K @ pi)[pi < 0],
             lambda pi, K: 1 - K @ np.maximum(pi, 0),
-        ],
-    },
-    "13.5": {
-        "also_right": whether_by_svm,
-        "wrong": [
-            lambda K, helps: np.zeros(helps.sum()),
-            lambda K, helps: np.ones(helps.sum()),
-            lambda K, helps: 1 - np.diag(K)[helps],
-            lambda K, helps: 1 - K[helps].sum(axis=1),
-            lambda K, helps: whether_with()(K, helps)[:1] * np.ones(len(K)),
-            whether_with(lambda lags: lags - 1),
-            whether_with(lambda lags: 1 - 2 * lags),
-            whether_with(lambda lags: lags < 1),
-            whether_with(lambda lags: (1 - lags).max() + 0.1),
-            whether_with(pulls=lambda K: at_rest(K) / at_rest(K).sum()),
-            whether_with(pulls=lambda K: np.full(len(K), 1 / len(K))),
-            whether_with(pulls=lambda K: 1 / np.diag(K)),
-            whether_with(pulls=lambda K: np.linalg.solve(K, np.ones(len(K))).clip(0)),
-            whether_with(rows=False),
         ],
     },
 }
