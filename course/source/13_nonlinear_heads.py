@@ -556,44 +556,58 @@ print("the rule wrong there in", (sure & wrong).sum())
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 Does descent get there?
 #
-# The path of run 138, chosen for what follows, keeps three tokens in its second sequence. And descent, with
-# normalised steps of 0.1 from $W = 0$ down the mean logistic loss $L$?
+# The path shows where $W$ can go. Does descent end at the same tokens? We take the 40 problems again, with
+# normalised steps of 0.1 from $W = 0$ down the mean logistic loss $L$, and look at run 138, chosen for what
+# follows: its path keeps three tokens in the second sequence.
 
 
 # %%
 STEPS = np.unique([*np.geomspace(1, 30_000, 99).astype(int), 3000, *range(15_000, 22_000, 200)])
 all_40 = heads.MLPHead(6, 6, 40, "gelu", 4.0, init=all_heads.V[120:160])
 W = torch.tensor(lesson_13.descend(part_of, all_40, 0.1, STEPS))  # between two steps, (marks, 40, 6, 6)
-h = torch.einsum("ntd,jde,ne->jnt", tokens.X[0], W[:, 18], tokens.z[0]).numpy()
+h = torch.einsum("bntd,jbde,bne->jbnt", part_of.X, W, part_of.z).numpy()
 s, at = softmax(h, axis=-1), list(STEPS).index(3000)
-print("second sequence: best", shares[0, 1].numpy(), "after 3,000, 30,000 steps", s[at, 1], s[-1, 1])
-toward = torch.tensor(np.array([part[1] for part in parts])).view(40, 6, 6)
-gaps = lesson_13.apart(W[[at, -1]], toward).numpy()
-print("1 - cosine with W_dir then: run 138", gaps[:, 18], "median of 40", np.median(gaps, axis=1))
+toward, of_path = (np.array([part[k] for part in parts]) for k in (1, 5))  # W_dir, and the tokens kept
+same = ((s[-1] > 0.005) == of_path).all(axis=(1, 2))
+gaps = lesson_13.apart(W[[at, -1]], torch.tensor(toward).view(40, 6, 6)).numpy()[:, same]
+print(f"after 30,000 steps the path's tokens in {same.sum()} of 40 runs; W is nearer to W_dir than")
+print(f"after 3,000 in {(gaps[1] < gaps[0]).sum()} of these: 1 - cosine, median", np.median(gaps, axis=1))
+print("run 138, second sequence, best:", shares[0, 1].numpy())
+for j in (at, -1):
+    print(f"after {STEPS[j]:6,} steps:             ", s[j, 18, 1])
 assert (gaps[1] < gaps[0]).all()
 
 
 # %% [markdown]
-# **Up to step 30,000 $W$ comes closer to $W_{\mathrm{dir}}$ in all 40 runs, slowly**: $R$ grows like $\log
-# j$. After 3,000 steps run 138 has lost the first token, though its cost is negative: some weight on it would
-# *help*.
+# **In 37 of 40 runs descent has the path's tokens, and in all of these $W$ comes closer to
+# $W_{\mathrm{dir}}$, slowly.** The other three keep others.
 #
-# At the edge of stability a step is a plain one of size $2/H$, $H$ the largest curvature: $j$ short steps are
-# about **gradient flow**, $dW/d\tau = -\nabla L$, for the time $\tau = 2j/H$.
+# Run 138 takes a detour: after 3,000 steps it has lost the first token. Call a token *lost* if it has less
+# than 1/2 % of the attention. This one has a negative cost: some weight on it would lower the loss. A lost
+# token *helps* if its cost is negative, and *harms* if it is positive. **When does one that helps come
+# back?**
 #
-# Far out the kept tokens rest on their shares, and $L$ is above its limit by $\frac13\sum_t c_t s_t$ over the
-# dropped tokens, $s_t$ a constant times $e^{-\text{lag}}$. So token $t$ pulls $W$ along its row $(x_{ia} -
-# x_{it})z_i^\top$, less its part along the equality rows, with the strength $\frac13 c_t s_t$; times $\tau$,
-# that is its **pull** $\pi_t$. $K_{tu}$: the inner products of these rows.
+# **From steps to time.** By 13.4 a step is a plain one of size $2/H$, with $H$ the largest curvature of $L$,
+# which we take at step 3,000. So $j$ steps are about *gradient flow*, $dW/d\tau = -\nabla L$, for the time
+# $\tau = 2j/H$.
+#
+# **What moves $W$?** Far out the kept tokens rest on their shares. $L$ is above its limit by
+# $\frac13\sum_t c_t s_t$, a sum over the lost tokens of all three sequences, and $s_t$ is a constant times
+# $e^{-\text{lag}}$. So token $t$ moves $W$ with the strength $\frac13 c_t s_t$ along its row
+# $(x_{ia} - x_{it})z_i^\top$, less its part along the equality rows. Times $\tau$ this strength is the
+# token's **pull**,
+#
+# $$\pi_t = \tfrac13 c_t s_t \tau,$$
+#
+# below 0 if the token helps. $K_{tu}$ is the inner product of the rows of $t$ and $u$.
 
 
 # %% [markdown]
 # ### Exercise 13.4: How do the pulls change?
 #
-# ★★★ · 12 minutes
+# ★★★ · 15 minutes
 #
-# A pull keeps its sign; a token that would help, $\pi_t < 0$, is back when its pull reaches $-\infty$. Return
-# how fast each $\log|\pi_t|$ grows with $\log \tau$, at constant costs.
+# At constant costs a pull keeps its sign. Return how fast each $\log|\pi_t|$ grows with $\log \tau$.
 #
 # **By pencil:** alone, a pull of which sign comes to rest, and where? When is the other at $-\infty$?
 #
@@ -618,9 +632,11 @@ check("13.4", growth)
 
 # %% [markdown]
 # > **Return** (derived above for gradient flow, not proved). While the kept tokens rest on their shares, the
-# > costs on their values, none near 0, and other attention is small, the pulls of all dropped tokens obey
+# > costs on their values, none near 0, and other attention is small, the pulls of all lost tokens obey
 # >
-# > $$\frac{d\pi_t}{d\log\tau} = \pi_t\big(1 - (K\pi)_t\big) .$$
+# > $$\frac{d\pi_t}{d\log\tau} = \pi_t\big(1 - (K\pi)_t\big), \qquad s_t \propto |\pi_t| / \tau .$$
+#
+# So from pulls, $K$ and attention of one moment we foretell when a lost token has 1/2 % again.
 #
 # <details><summary>By pencil</summary>
 #
@@ -631,17 +647,19 @@ check("13.4", growth)
 
 # %%
 flow = lesson_13.Flow(*(A[0].numpy() for A in (tokens.X, tokens.z, tokens.y, mlp.V)))
-pi, K = flow.pulls(s[at] > 0.005, h[at], 2 * 3000 / flow.steepest(h[at]))  # kept, logits, time
-foreseen = lesson_13.first_return(growth, pi, K, 3000, 60_000)  # when a pull is below -1000, or inf
-back = STEPS[(STEPS > 3000) & (s[:, 1, 0] > 0.005)][0]
-print(f"pull {pi.min():.2f}, thousand steps: foretold {foreseen / 1000:.0f}, descent {back / 1000:.0f}")
-assert abs(foreseen / back - 1) < 0.1, again.format("13.4")
+kept_now = s[at, 18] > 0.005
+pi, K = flow.pulls(kept_now, h[at, 18], 2 * 3000 / flow.steepest(h[at, 18]))  # the last is the time
+foreseen = lesson_13.first_return(growth, pi, K, s[at, 18][~kept_now], 3000, 60_000)  # or inf
+back = STEPS[(STEPS > 3000) & (s[:, 18, 1, 0] > 0.005)][0]
+print(f"pull {pi.min():.2f}; thousand steps: foretold {foreseen / 1000:.1f}, descent {back / 1000:.1f}")
+assert abs(foreseen / back - 1) < 0.05, again.format("13.4")
+
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.4, 3.6))
-looks = ((GREEN, "-", "would help"), (BLUE, "-", "kept"), (BLUE, "--", "kept"), (ORANGE, "-", "dropped"))
+looks = ((GREEN, "-", "helps"), (BLUE, "-", "kept"), (BLUE, "--", "kept"), (ORANGE, "-", "harms"))
 for b, (color, line, name) in enumerate(looks):
-    ax.loglog(STEPS, s[:, 1, b], line, color=color, linewidth=2.2, label=f"token {b + 1}: {name}")
+    ax.loglog(STEPS, s[:, 18, 1, b], line, color=color, linewidth=2.2, label=f"token {b + 1}: {name}")
 ax.axhline(0.005, linestyle=":", color=BLACK, linewidth=1, label="1/2 %: lost below")
 ax.axvline(foreseen, color=BLACK, linestyle="--", linewidth=1, label="return foretold")
 ax.set(xlabel="steps $j$", ylabel="attention", xlim=(1, 30_000), ylim=(1e-5, 2))
@@ -657,66 +675,33 @@ show(
 # **Figure 3.** Attention in the second sequence of run 138, and the time foretold.
 
 # %% [markdown]
-# ### Exercise 13.5: Does it come back at all?
+# **Does the law foretell all returns?** We take 300 problems for each $d = 4, 6, 10$, and all runs that have
+# lost a token that helps after 3,000 steps. A run is *back* at the first of 200 marks, each 1.5% after the
+# one before, with more than 1/2 % on a lost token, up to step 60,000.
 #
-# ★★☆ · 6 minutes
-#
-# Let the tokens that *rightly* fall, $\pi_u > 0$, rest: a pull that lasts has growth 0, one that dies 0 at
-# most. **Predict:** which problem of lesson 02 has these conditions? Return the growth for the others, whose
-# pulls are tiny yet.
-#
-# <details><summary>Hint</summary>
-#
-# `lesson_13.at_rest(K)` returns the pulls at rest, (m,), of m tokens that rightly fall, for their K (m, m).
-# (They do come to rest: $\frac12 \pi^\top K \pi - \sum_t \pi_t$ only falls.)
-# </details>
+# The conditions *hold* if at step 3,000 the shares are within .01 of their rest and no negative cost is above
+# $-.01$. A rival lets each token pull *alone*: $K$ without the products of different tokens.
 
 
 # %%
-@exercise("13.5")
-def growth_at_rest(K, helps):
-    """Return the growth of log|pi| where helps (m,) is True, for K (m, m)."""
-    ### BEGIN SOLUTION
-    K = K[:, ~helps]
-    pi = lesson_13.at_rest(K[~helps])
-    return 1 - K[helps] @ pi
-    ### END SOLUTION
+# (pi, K, attention) of each run that lost one that helps, d, whether the conditions hold, when it is back
+pulls, d, hold, back, mix = lesson_13.lost_runs()
+law = np.array([lesson_13.first_return(growth, *now, 3000, 60_000) for now in pulls])
+alone = np.array(
+    [lesson_13.first_return(growth, pi, np.diag(np.diag(K)), s, 3000, 6e4) for pi, K, s in pulls]
+)
+print(f"{len(d)} of {mix} runs that mix have lost a token that helps")
+print("                       runs   back  foretold   both    found / foretold")
+rows = (("conditions hold", law, hold), ("  alone", alone, hold), ("they do not", law, ~hold))
+for name, guess, of in rows:
+    came, said = of & np.isfinite(back), of & np.isfinite(guess)
+    of_both = back[came & said] / guess[came & said]
+    counts = f"{of.sum():9d}{came.sum():7d}{said.sum():10d}{len(of_both):7d}"
+    print(f"{name:18s}{counts}    {of_both.min():.2f} to {of_both.max():.2f}")
+    if name == "conditions hold":
+        assert (came == said).all(), again.format("13.4")
+        assert np.abs(of_both - 1).max() < 0.04, again.format("13.4")
 
-
-# %%
-check("13.5", growth_at_rest)
-
-# %% [markdown]
-# > **Whether** (same conditions). At rest $(K\pi)_t$ is 1 where $\pi_t > 0$, elsewhere at least 1: the pulls
-# > are the **multipliers of the SVM over the tokens that rightly fall**. A tiny pull of one that would help,
-# > $K_{tt}|\pi_t| \ll |1 - \text{lag}_t|$, grows like $\tau^{1 - \text{lag}_t}$, with its lag in that SVM:
-# > the token returns **if this lag is below 1**, and stays out if above. Some lag is below 1 if and only if
-# > one that would help is a support token in the SVM over all lost ones: what $c_{it} > 0$ rules out in 13.3.
-#
-# All 300 problems for each $d = 4, 6, 10$: a token is *lost* with attention below 1/2 % after 3,000 steps,
-# *back* if above by 60,000; *for ever* (also $d = 5, 8, 12$) asks whether gradient flow, $10^{12}$ times as
-# long, brings one back. Conditions *hold*: shares within .01 of their rest, no negative cost above $-.01$.
-
-
-# %%
-# runs that lost one that would help: (pi, K) of each, d, whether the conditions hold, when back, for ever
-pulls, d, hold, back, ever = lesson_13.lost_runs()
-law, far = (np.array([lesson_13.first_return(growth, *A, 3000, end) for A in pulls]) for end in (6e4, 3e15))
-alone = np.array([(3000 * (1 - 1 / (np.diag(K) * pi)[pi < 0])).min() for pi, K in pulls])
-lag = np.array([1 - growth_at_rest(K, pi < 0).max() for pi, K in pulls])
-told, came, mixes = np.isin(d, (4, 6, 10)), np.isfinite(back), measured("13.returns").load().mixes.values
-print(f"{told.sum()} of {mixes.sum()} runs that mix lose one that would help; back in {came[told].sum()}")
-for name, guess, of in (("law", law, told), ("where they hold", law, told & hold), ("alone", alone, told)):
-    said = of & (guess < 60_000)
-    off = np.abs(np.log(guess[said & came] / back[said & came]))
-    print(f"{name:20s}: {said.sum()} foretold, back {len(off)}, to 10%, 30%, twice", end="")
-    print(*(f"{(off < np.log(to)).sum():4d}" for to in (1.1, 1.3, 2)))
-assert ((law < 60_000) & came)[told].sum() == 17, again.format("13.4")
-rules = np.array([far < np.inf, lag < 1, lag < -np.inf]) == ever
-print("for ever               runs, back   right: law, lag < 1, never")
-for name, of, seen in (("conditions hold", hold, [105, 96, 70]), ("they do not", ~hold, [39, 38, 24])):
-    print(f"{name:20s}: {of.sum():5d} {ever[of].sum():5d}      ", *(f"{A[of].sum():7d}" for A in rules))
-    assert [*rules[:, of].sum(axis=1)] == seen, again.format("13.5")
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(5.6, 4.2))
@@ -737,21 +722,21 @@ ax.minorticks_off()
 ax.legend(fontsize=10, loc="lower right")
 show(
     fig,
-    alt="Times found against times foretold, in thousands of steps, both logarithmic. Of 17 circles from 3 "
-    "to 30 most lie on the diagonal or below it: the 10 filled ones by about a quarter at most, the 7 open "
-    "ones by up to a half. Two crosses at the top, foretold at 9 and 41, are not back; they do not hold.",
+    alt="Times found against times foretold, in thousands of steps, both logarithmic. The 10 filled circles, "
+    "where the conditions hold, lie on the diagonal from 3 to 30. Of 7 open circles most lie above it, by up "
+    "to 40 percent. Four crosses at the top, foretold at 9 to 55, are not back.",
 )
 
 # %% [markdown]
 # **Figure 4.** Runs with a foretold return; on the line, in time.
 
 # %% [markdown]
-# **Where the conditions hold all 10 foretold returns come, 8 within 30% of the time**; of all 19, 17. Most
-# come early: the law waits until a pull is infinite, the count only until the token has 1/2 % of the
-# attention. Alone, tokens would be back too often, too soon.
+# **Where the conditions hold, the law foretells just the 10 of 65 runs that come back, each to within 4% of
+# the time.** If each token pulled alone, 36 would come back, most of them too soon: the tokens that harm
+# hold the others off.
 #
-# **For ever, where the conditions hold, the law is right in 105 of 108 runs**, "lag below 1" in 96, "never"
-# in 70. Where they do not: 39 of 52, 38 and 24.
+# Where the conditions do not hold the law still finds 7 of the 8 that come back, but it foretells 11, and the
+# times are off by up to 40%.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.7 The published curves
@@ -793,8 +778,8 @@ for k, (what, published, _) in enumerate(rows_13.CURVES.values()):
 # All lost tokens of a run harm. Where do their pulls come to rest, and along what does $W$ then grow?
 # <details><summary>Answer</summary>
 #
-# Where $(K\pi)_t = 1$ for a pull that lasts, and at least 1 for one that dies out. These are the conditions of
-# lesson 02's multipliers, for the SVM of 13.3: $W$ grows along $\sum_t \pi_t F_t = W_{\mathrm{dir}}$, and
+# Where $(K\pi)_t = 1$ for a pull that lasts, and at least 1 for one that dies out. These are the conditions
+# of lesson 02's multipliers, for the SVM of 13.3: $W$ grows along $\sum_t \pi_t F_t = W_{\mathrm{dir}}$, and
 # $(K\pi)_t$ are the lags. So a token that helps, its pull still tiny, grows if its own lag there is below 1.
 # </details>
 
@@ -810,7 +795,7 @@ progress("13")
 # | several tokens kept | an edge rises | gelu: 2,381 of 2,391; tanh: 2,310 of 2,400 |
 # | $W$ far out | $W_{\mathrm{dir}}$, $+ W_{\mathrm{fin}}$, $+ w_3$ | $1 -$ cosine .0063, .0043, .0007 |
 # | descent bounces | $R \approx N\log(2qj/(HN^2))$ | our triangle, step 30,000: within .03 |
-# | lost tokens return | the pulls | XXX |
+# | lost tokens return | the pulls | conditions hold: all 10, and no other, within 4% of the time |
 
 # %% [markdown]
 # ## Further reading
