@@ -385,24 +385,23 @@ show(
 
 # %% [markdown]
 # The loss is a **valley**: steep across, where the kept ratio changes, and nearly flat along, where only the
-# lag grows. So a step jumps across, and the next one back. What do they gain along?
+# lag grows. So a step jumps across, and the next one back, about $\eta/2$ off the floor on either side.
 #
-# **How flat is it?** On the floor, at the length $R$, the support token lags by $R/N$ and a constant. So the
-# loss is $q e^{-R/N}$ above its limit, with 13.3's $q$, and its slope along is $\frac qN e^{-R/N}$.
-#
-# **How far off the floor are we?** About $\eta/2$, on either side.
-#
-# <details><summary>Why?</summary>
-#
-# On a nearer side the loss is less steep across and as steep along. So the step from there points more along,
-# gets less far across, and lands nearer on the other side: the sides even out.
-# </details>
-#
-# **So what does a step gain?** At $\eta/2$ off the floor, with curvature $H$ across, the gradient has the
-# length $H\eta/2$. The step is a plain one of size $\eta / (H\eta/2) = 2/H$, the *edge of stability*. It
-# gains $\frac 2H \cdot \frac qN e^{-R/N}$, whatever $\eta$. Summed over $j$ steps,
+# There, with curvature $H$ across, the gradient has the length $H\eta/2$. The step is a plain one of size
+# $\eta / (H\eta/2) = 2/H$, the *edge of stability*. Whatever $\eta$, it gains the less along the further out
+# it is, and with 13.3's $q$ the length after $j$ steps is
 #
 # $$R \approx N \log \frac{2 q j}{H N^2} \qquad (2 q j \gg H N^2,\ \eta \|x_a - x_b\| \ll 1).$$
+#
+# <details><summary>Derivation</summary>
+#
+# *Along.* On the floor, at the length $R$, the support token lags by $R/N$ and a constant. So the loss is
+# $q e^{-R/N}$ above its limit, and its slope along is $\frac qN e^{-R/N}$. A step gains
+# $\frac 2H \cdot \frac qN e^{-R/N}$; summed over $j$ steps this is the formula.
+#
+# *Across.* On a nearer side the loss is less steep across and as steep along. So the step from there points more
+# along, gets less far across, and lands nearer on the other side: the sides even out.
+# </details>
 
 
 # %%
@@ -481,7 +480,7 @@ assert np.allclose(np.median(off, axis=0), [0.0063, 0.0043, 0.0007], atol=1e-4),
 print(f"W_fin brings {(off[:, 1] < off[:, 0]).sum()} of 40 closer, w_3 {(off[:, 2] < off[:, 1]).sum()}")
 
 # %% [markdown]
-# **Each part brings the sum closer to $W$**: $W_{\mathrm{fin}}$ in 38 of 40 runs, $w_3$ in 36.
+# **$W_{\mathrm{fin}}$ brings the sum closer to $W$ in 38 of 40 runs, $w_3$ in 36.**
 #
 # **Now a full count** of what is kept, in 200 problems for each of $d = 4, 6, 8, 10$ and three heads:
 # $\phi = \mathrm{gelu}(4\,\cdot)$ and $\tanh(4\,\cdot)$ with the mean logistic loss, and
@@ -536,11 +535,8 @@ s, at = softmax(h, axis=-1), list(STEPS).index(3000)
 toward, of_path = (np.array([part[k] for part in parts]) for k in (1, 5))  # W_dir, and the tokens kept
 same = ((s[-1] > 0.005) == of_path).all(axis=(1, 2))
 gaps = lesson_13.apart(W[[at, -1]], torch.tensor(toward).view(40, 6, 6)).numpy()[:, same]
-print(
-    f"the path's tokens after 30,000 steps: {same.sum()} of 40 runs; nearer to W_dir than after 3,000:",
-    end="",
-)
-print(f" {(gaps[1] < gaps[0]).sum()}; 1 - cosine, median", np.median(gaps, axis=1))
+print(f"the path's tokens: {same.sum()} of 40 runs, W closer to W_dir: {(gaps[1] < gaps[0]).sum()} of these;")
+print("1 - cosine with it after 3,000, 30,000 steps, median", np.median(gaps, axis=1))
 print("run 138: best", shares[0, 1].numpy(), "after 3,000, 30,000 steps", *s[[at, -1], 18, 1])
 assert (gaps[1] < gaps[0]).all()
 
@@ -596,7 +592,7 @@ check("13.4", growth)
 # >
 # > $$\frac{d\pi_t}{d\log\tau} = \pi_t\big(1 - (K\pi)_t\big), \qquad s_t \propto |\pi_t| / \tau .$$
 #
-# Pulls, $K$ and attention of one moment so foretell when a lost token has 1/2 % again.
+# So pulls, $K$ and attention of one moment foretell when a lost token has 1/2 % again.
 #
 # <details><summary>By pencil</summary>
 #
