@@ -399,8 +399,8 @@ show(
 # $q e^{-R/N}$ above its limit, and its slope along is $\frac qN e^{-R/N}$. A step gains
 # $\frac 2H \cdot \frac qN e^{-R/N}$; summed over $j$ steps this is the formula.
 #
-# *Across.* On a nearer side the loss is less steep across and as steep along. So the step from there points more
-# along, gets less far across, and lands nearer on the other side: the sides even out.
+# *Across.* On a nearer side the loss is less steep across and as steep along. So the step from there points
+# more along, gets less far across, and lands nearer on the other side: the sides even out.
 # </details>
 
 

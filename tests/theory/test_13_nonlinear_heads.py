@@ -250,4 +250,6 @@ def test_the_pulls_foresee_which_runs_bring_a_token_back(d, seed):
     said, back = np.isfinite(foreseen), np.isfinite(found["back"])
     assert (said & back).sum() >= 2
     assert (said != back).sum() <= 6
-    assert 0.4 < np.median(foreseen[said & back] / found["back"][said & back]) < 2.5
+    costs = np.where(found["costs"] < 0, found["costs"], -1).max(axis=1)
+    hold = said & back & (found["unrest"] < 0.01) & (costs < -0.01)
+    np.testing.assert_allclose(foreseen[hold], found["back"][hold], rtol=0.1)
