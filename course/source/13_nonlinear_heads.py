@@ -681,11 +681,11 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Runs with a foretold return; on the line, in time.
+# **Figure 4.** Runs with a foretold return; on the line, in time. (One was back unforetold.)
 
 # %% [markdown]
 # **Where the conditions hold, the law foretells that 10 of 65 runs come back. Just these do, each within 4%
-# of its time.** Alone, 36 would. Where they do not hold, 7 of the 11 foretold come back, up to 40% off in
+# of its time.** Alone, 36 would. Where they do not, 7 of the 11 foretold come back, up to 40% off in
 # time, and one that was not.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -713,9 +713,10 @@ for k, (what, published, _) in enumerate(rows_13.CURVES.values()):
 # %% [markdown]
 # **On our paths the two parts are closer to $W$ than published; one token alone is off by twice as much.**
 #
-# The descents (24 to 237 of 1,000 accepted) agree on one token. Both parts they miss by more, and from
-# $d = 6$ on $W_{\mathrm{fin}}$ brings nothing: in more than half some sequence has $f = 0$, where nothing
-# fixes the shares. The few with all $f > 0$ do not disagree.
+# The descents (24 to 237 of 1,000 accepted) agree on one token. Both parts they miss by more: in more than
+# half some sequence has $f = 0$, where nothing fixes the shares. With all $f > 0$ they do not disagree, few
+# as they are, but $W_{\mathrm{dir}}$ alone is closer than published at $d = 6$. From there on
+# $W_{\mathrm{fin}}$ brings nothing, with $f = 0$ or without.
 
 
 # %% [markdown]
