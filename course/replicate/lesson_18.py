@@ -1,7 +1,6 @@
 """Lesson 18 at length: small transformers on digits and sentences, head by head."""
 
 import math
-from itertools import product
 
 import numpy as np
 import torch
@@ -22,16 +21,11 @@ from mini_attn import datasets, svm
 STEPS, LR = 400, 3e-3  # of training
 LOOKS = (0, 10, 20, 40, 80, 160, 240, 320, 400)  # steps at which attention is looked at
 SEEN, ASKED, PRICE = 200, 10, 1.0  # sequences in the statistics; in the SVMs; price of their slack
-SMALL = 0.2  # times the drawn keys and queries: a start from which they must go far
 FURTHER = 2000  # steps of a few runs
-SOFT = 0.4  # of a soft target lies evenly on all classes
-HOW = {"as drawn": 1.0, "small K, Q": SMALL}  # where keys and queries begin: times those drawn
+SPREAD = {"soft": 0.4, "sharp": 0.02}  # of these targets lies evenly on all classes
 READOUT = 4.0  # length of one linear layer's
-AIMS = (
-    "labels",
-    "soft",
-    "stopped",
-)  # stopped: labels, where they have gone as far as soft targets at the end
+# "labels, far as soft": labels, where they have gone as far as soft targets at the end
+AIMS = ("soft", "labels, far as soft", "sharp", "labels, far as sharp", "labels")
 
 
 def digits(runs, seed):
@@ -277,14 +271,15 @@ def against_rivals(moved, W_0, K, Q, pulls, judges):
         judges: name -> (tokens of unit length, which are real), the sequences that are selected from.
 
     Returns:
-        "own_name", "pull_name", and the cosine of moved to "first": (runs, heads) each.
+        "own_name", "pull_name", and cosines, of moved to "first", and of the "judges"' two SVMs: (runs, heads).
     """
-    far, found = moved.norm(dim=(-2, -1)), {}
+    far, found, fits = moved.norm(dim=(-2, -1)), {}, []
     moves = {"own": moved} | {name: moved_by_slopes(K, Q, unit(pull), far) for name, pull in pulls.items()}
     for who, (a, real) in judges.items():
         fitted = soft_svm(a, real, choice(W_0 + moved, a, real))
         found |= {f"{name}_{who}": cosine(M, fitted) for name, M in moves.items()}
-    return found | {"to_first": cosine(moved, moves["first"])}
+        fits.append(fitted)
+    return found | {"to_first": cosine(moved, moves["first"]), "judges": cosine(*fits)}
 
 
 def first_slopes(P, loss, layers):
@@ -299,11 +294,11 @@ def first_slopes(P, loss, layers):
 
 
 def aimed_at(aim, y, classes):
-    """The loss of answers (runs, n, classes) above its least, (runs,); finite answers reach that of "soft".
+    """The loss of answers (runs, n, classes) above its least, (runs,); only that of labels has no minimum.
 
-    Cross entropy to the label, or to a soft target, that is a share SOFT of it spread over all classes.
+    Cross entropy to the label, or to a target of which a share SPREAD is spread over all classes.
     """
-    spread = SOFT if aim == "soft" else 0.0
+    spread = SPREAD.get(aim, 0.0)
     goal = (1 - spread) * one_hot(y, classes) + spread / classes
     least = -(goal * goal.clamp_min(1e-30).log()).sum(-1)
     return lambda z: (-(goal * z.log_softmax(-1)).sum(-1) - least).mean(1)
@@ -321,63 +316,57 @@ def adam(P, loss, names):
     return step
 
 
-def shrink(P, factor):
-    """Multiply the keys and queries of each layer, in place."""
-    with torch.no_grad():
-        for name, weights in P.items():
-            if name[0] in "KQ":
-                weights *= factor
-
-
-def walk(P, loss, names, matrix, steps, far=None):
-    """Train; return the last weights, how far each layer has gone (layers, runs), and those at `far`.
+def walk(P, loss, names, matrix, steps, fars=()):
+    """Train; return the last weights, how far each layer has gone (layers, runs), and those at each of `fars`.
 
     Args:
         P: the start. loss: of weights, (runs,). names: of the weights that Adam trains.
         matrix: W of a layer, of weights and its number.
-        far: (layers, runs), in lengths of W at the start, on the mean of heads. Of each layer and run the
-            weights of the first step at which it has gone as far, or the last ones, are returned, too.
+        fars: of (layers, runs), in lengths of W at the start, on the mean of heads. For each of them, of each
+            layer and run, the weights of the first step at which it has gone as far, or the last ones.
     """
     P, layers = copied(P), 1 + ("K1" in P)
-    start, then = [matrix(P, k) for k in range(layers)], [copied(P)] * layers
+    start, thens = [matrix(P, k) for k in range(layers)], [[copied(P)] * layers for _ in fars]
 
     def gone(k):
         return ((matrix(P, k).detach() - start[k]).norm(dim=(-2, -1)) / start[k].norm(dim=(-2, -1))).mean(-1)
 
-    going = torch.full((layers, len(start[0])), far is not None)
+    going = [torch.ones(layers, len(start[0]), dtype=torch.bool) for _ in fars]
     step = adam(P, loss, names)
     for _ in range(steps):
         step()
-        for k in range(layers) if going.any() else ():
-            on = {name: going[k].view(-1, *[1] * (w.dim() - 1)) for name, w in P.items()}
-            then[k] = {name: torch.where(on[name], w.detach(), then[k][name]) for name, w in P.items()}
-            going[k] &= gone(k) < far[k]
-    return copied(P), torch.stack([gone(k) for k in range(layers)]), then
+        for far, then, on in zip(fars, thens, going, strict=True):
+            for k in range(layers) if on.any() else ():
+                which = {name: on[k].view(-1, *[1] * (w.dim() - 1)) for name, w in P.items()}
+                then[k] = {name: torch.where(which[name], w.detach(), then[k][name]) for name, w in P.items()}
+                on[k] &= gone(k) < far[k]
+    return copied(P), torch.stack([gone(k) for k in range(layers)]), thens
 
 
 def walks(P, loss, names, matrix, steps):
     """For each aim of AIMS the weights of each layer. loss: of weights and an aim, (runs,)."""
-    soft, far, _ = walk(P, lambda P: loss(P, "soft"), names, matrix, steps)
-    labels, _, stopped = walk(P, lambda P: loss(P, "labels"), names, matrix, steps, far)
-    return {"labels": [labels] * len(far), "soft": [soft] * len(far), "stopped": stopped}
+    ends = {aim: walk(P, lambda P, aim=aim: loss(P, aim), names, matrix, steps) for aim in SPREAD}
+    fars = [far for _, far, _ in ends.values()]
+    labels, _, thens = walk(P, lambda P: loss(P, "labels"), names, matrix, steps, fars)
+    found = {aim: [last] * len(fars[0]) for aim, (last, _, _) in [*ends.items(), ("labels", (labels, 0, 0))]}
+    found |= {f"labels, far as {aim}": then for aim, then in zip(ends, thens, strict=True)}
+    return {aim: found[aim] for aim in AIMS}
 
 
-def on_ten(tokens, factor=1.0, n=ASKED, steps=STEPS, *, trials, seed):
+def on_ten(tokens, n=ASKED, steps=STEPS, *, trials, seed):
     """Movements of heads that learned n sequences, and their rival: (runs, AIMS, layers, heads).
 
-    Keys and queries begin at `factor` times the drawn ones. The n sequences judge, or n unseen ones. "nobody"
-    is the cosine of keys and queries that flow along a random sum over the tokens that the layer reads,
-    as far as with labels, to the SVM of what these select; (runs, layers, heads).
+    The n sequences judge, or n unseen ones. "nobody" is the cosine of keys and queries that flow along a random
+    sum over the tokens that the layer reads, as far as with labels, to the SVM of what these select;
+    (runs, layers, heads).
     """
     train, valid, P = data(tokens, trials, seed)
-    shrink(P, factor)
     X, real, y = (part[:, :n] for part in train)
     new, new_real = (part[:, :n] for part in valid[:2])
     start, generator, found = copied(P), torch.Generator().manual_seed(seed), {"nobody": []}
 
     def loss(P, aim):
-        goal = "soft" if aim == "soft" else "labels"
-        return aimed_at(goal, y, P["read"].shape[-1])(net.forward(P, X, real))
+        return aimed_at(aim, y, P["read"].shape[-1])(net.forward(P, X, real))
 
     for aim, weights in walks(start, loss, [*start], centred, steps).items():
         slopes, layers = first_slopes(start, lambda P, aim=aim: loss(P, aim).sum(), 2), {}
@@ -409,7 +398,7 @@ def ten_sentences(d, T, n, trials, seed):
     return X[:, ~fresh], y[:, ~fresh], E, judges
 
 
-def one_layer(d, T, how, n=ASKED, steps=STEPS, *, trials, seed):
+def one_layer(d, T=16, n=ASKED, steps=STEPS, *, trials, seed):
     """The same in one linear layer on sentences of T words; every token asks; Adam trains K and Q alone.
 
     The embeddings are random, of length sqrt(d), as those that a transformer's heads read; the readout is
@@ -419,12 +408,11 @@ def one_layer(d, T, how, n=ASKED, steps=STEPS, *, trials, seed):
     X, y, E, judges = ten_sentences(d, T, n, trials, seed)
     P = {**net.simple(has, trials, d, 8, seed), "embed": math.sqrt(d) * E}
     P["read"] = READOUT * P["read"]
-    shrink(P, HOW[how])
     start, W_0 = copied(P), net.matrix(P, 0)
 
     def loss(P, aim):
-        f, goal = net.outputs(P, net.embed(P, X), has, []), "soft" if aim == "soft" else "labels"
-        return aimed_at(goal, (y > 0).long(), 2)(torch.stack([torch.zeros_like(f), f], -1))
+        f = net.outputs(P, net.embed(P, X), has, [])
+        return aimed_at(aim, (y > 0).long(), 2)(torch.stack([torch.zeros_like(f), f], -1))
 
     for aim, (P,) in walks(start, loss, ("K0", "Q0"), net.matrix, steps).items():
         (slope,) = first_slopes(start, lambda P, aim=aim: loss(P, aim).sum(), 1)
@@ -440,24 +428,20 @@ def one_layer(d, T, how, n=ASKED, steps=STEPS, *, trials, seed):
 def cases(name):
     """What 18.6 compares: (where, aim) -> cosines by the ten learned and ten unseen, (2, runs, heads).
 
-    For "to_first", "gone" and "moved" (in lengths of W_0): (runs, heads).
+    For "to_first", "gone", "judges" and "moved" (in lengths of W_0): (runs, heads).
     """
-    ten, layer = (measured(f"18.{sweep}").load() for sweep in ("ten", "layer"))
-    found = {}
+    ten, layer, found = measured("18.ten").load(), measured("18.layer").load(), {}
 
     def of(cell):
-        if name in ("moved", "to_first", "gone"):
+        if name in ("moved", "to_first", "gone", "judges"):
             return cell[name].values
         return np.stack([cell[f"{name}_{who}"].values for who in ("seen", "unseen")])
 
-    for (how, factor), (at, aim) in product(HOW.items(), enumerate(AIMS)):
-        also = "" if how == "as drawn" else f", {how}"
-        for tokens, k in product(("digits", "sentences"), (0, 1)):
-            here = of(ten.sel(tokens=tokens, factor=factor))
-            found[f"{tokens}, layer {k + 1}{also}", aim] = here[..., at, k, :]
-        for d, T in ((32, 16), (32, 8), (16, 16), (16, 8)):
-            here = of(layer.sel(d=d, T=T, how=how))
-            found[f"one layer, d = {d}, T = {T}{also}", aim] = here[..., at, None]
+    for at, aim in enumerate(AIMS):
+        found |= {(f"linear layer, d = {d}", aim): of(layer.sel(d=d))[..., at, None] for d in (32, 16)}
+        for tokens in ("digits", "sentences"):
+            both = of(ten.sel(tokens=tokens))[..., at, :, :]
+            found[f"transformers, {tokens}", aim] = both.reshape(*both.shape[:-2], -1)
     return found
 
 
@@ -492,22 +476,20 @@ MEASURED = [
     ),
     Measured(
         "18.ten",
-        "The same on ten sequences, with two aims, from two starts: SVMs over these and over unseen ones.",
+        "The same on ten sequences, with three aims: SVMs over these and over unseen ones.",
         on_ten,
-        {"tokens": ["digits", "sentences"], "factor": [1.0, SMALL]},
+        {"tokens": ["digits", "sentences"]},
         trials=20,
         batch=5,
-        paired=("factor",),
         minutes=3,
     ),
     Measured(
         "18.layer",
-        "The same in one linear layer on ten sentences, at four sizes.",
+        "The same in one linear layer on ten sentences, at two sizes.",
         one_layer,
-        {"d": [16, 32], "T": [8, 16], "how": [*HOW]},
-        trials=20,
+        {"d": [16, 32]},
+        trials=40,
         batch=5,
-        paired=("how",),
         minutes=1,
     ),
     Measured(

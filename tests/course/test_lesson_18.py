@@ -67,25 +67,34 @@ def test_the_least_gap_that_is_seen_makes_the_excess_its_half_width():
         assert (moved - F) @ D == pytest.approx(0.03)
 
 
-def test_the_excess_is_that_of_single_runs(lesson):
+def test_a_gap_is_in_units_of_the_svms_own(lesson):
     rng = np.random.default_rng(0)
-    own, rival = rng.normal(size=(2, 2, 20, 3))
-    e = [
-        np.mean([own[0, r, h] - rival[0, r, h] - own[1, r, h] + rival[1, r, h] for h in range(3)])
-        for r in range(20)
-    ]
-    expected = [np.mean(e), 2.093 * np.std(e, ddof=1) / 20**0.5]
-    assert lesson["excess"](own, rival) == pytest.approx(expected)
+    cosines, judges = rng.uniform(size=(2, 20, 3)), rng.uniform(size=(20, 3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(lesson["in_units"].__globals__, "judges", {"here": judges})
+        found = lesson["in_units"]({"here": cosines}, "here")
+    for r in range(20):
+        gap = np.mean([cosines[0, r, h] - cosines[1, r, h] for h in range(3)])
+        assert found[r] == pytest.approx(gap / (1 - judges[r].mean()))
+
+
+def test_the_interval_is_students(lesson):
+    x = np.random.default_rng(1).normal(size=20)
+    mean, half = lesson["interval"](x)
+    assert mean == pytest.approx(x.mean())
+    assert half == pytest.approx(2.093 * x.std(ddof=1) / 20**0.5, rel=1e-3)
 
 
 def test_the_cases_are_whole():
-    own, moved = stored.cases("own"), stored.cases("moved")
-    assert [*own] == [*moved]
-    assert len(own) == len(stored.AIMS) * 2 * (4 + 4)
-    for case, values in own.items():
-        assert values.shape[:2] == (2, 20)
+    own, moved, judges = (stored.cases(name) for name in ("own", "moved", "judges"))
+    assert [*own] == [*moved] == [*judges]
+    assert len(own) == len(stored.AIMS) * 4
+    for (place, aim), values in own.items():
+        heads = 1 if "layer" in place else 8
+        assert values.shape == (2, 40 if heads == 1 else 20, heads)
         assert np.isfinite(values).all()
-        assert values.shape[1:] == moved[case].shape
+        assert values.shape[1:] == moved[place, aim].shape == judges[place, aim].shape
+        assert (judges[place, aim] < 0.95).all()
 
 
 def weights_of(P):
