@@ -9,13 +9,12 @@
 # **After this lesson you can**
 #
 # - look into the heads of a transformer while it trains;
-# - set a rival that nobody trained beside a measurement that agrees with you;
-# - calibrate an instrument: find out what it sees;
+# - set a rival that nobody trained beside what you measure, and find out what an instrument sees;
 # - find which ingredient of a transformer ends a theorem;
 # - carry out a project of your own.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb), [lesson 11](11_key_query_nuclear.ipynb), [lesson
-# 13](13_nonlinear_heads.ipynb) and [lesson 14](14_sequence_causal.ipynb). About 75 minutes (110 with a
+# 13](13_nonlinear_heads.ipynb) and [lesson 14](14_sequence_causal.ipynb). About 85 minutes (130 with a
 # pencil) with three exercises; one more in an optional section.
 
 # %%
@@ -185,9 +184,9 @@ widgets.sliders(
 # ## 18.2 Does attention become sparse, and when?
 #
 # In the theory the weights grow without bound after a fit, and attention ends on one token. Does it here? We
-# measure the entropy of attention, $-\sum_t s_{kt} \log s_{kt}$, over its largest value: 1 means even, 0 one
-# token. Beside the digits we take *sentences*: 2,000 of film reviews, of each the first 16 words, from a
-# vocabulary of 2,000.
+# measure the entropy of attention, $-\sum_t s_{kt} \log s_{kt}$, over its largest value: 1 is even, 0 is one
+# token. Beside the digits we take *sentences*: the first 16 words of 2,000 from film reviews, in a vocabulary of
+# 2,000.
 #
 # **Predict before you run on.** Does most of the entropy fall before the training set is fitted (99% right),
 # or after it?
@@ -233,17 +232,15 @@ show(
 # and the share wrong in training.
 
 # %% [markdown]
-# In each of the 20 runs most of the fall, 0.65 or more, has come before the fit. On digits we count up to
-# 2,000 steps (the mean of five other runs), so a slow fall after the fit would have shown.
+# In each of 20 runs most of the fall, 0.65 or more, has come before the fit. On digits we count up to 2,000
+# steps (in five other runs), so that a slow fall after the fit would show.
 #
 # Nor does attention end on one token. After 400 steps each layer has a relative entropy above 0.3, that of
-# 2.3 even tokens of 16. On digits the sharpest head of layer 2 has 0.20 to 0.37, and after 2,000 steps still
-# 0.18 to 0.32.
+# 2.3 even tokens of 16. The sharpest head of layer 2 has 0.20 to 0.37 on digits, and 0.18 to 0.32 after 2,000.
 
 # %% [markdown]
-# **Which tokens win?** In the theory it is those of the best *score*, $-\partial L/\partial s_{kt}$, where $L$
-# is the loss: more attention to them lowers it most. **Predict:** in which share of its choices does a head
-# look most at the best? And how many of a sequence's positions choose the same token?
+# **Which tokens win?** The *best* token has the largest score $-\partial L/\partial s_{kt}$, where $L$ is the
+# loss. **Predict:** in which share of its choices does a head look most at it?
 
 # %%
 print("layer 2: untrained, trained, by chance  best wins           agree on one")
@@ -253,18 +250,16 @@ for tokens in ("digits", "sentences"):
     print(f"{tokens:35s}", "{:.2f}, {:.2f}, {:.2f}    {:.2f}, {:.2f}, {:.2f}".format(*shares))
 
 # %% [markdown]
-# In layer 2 the best token wins about a tenth of the choices, hardly more than by chance. What training
-# brings on digits is agreement: 0.81 of a digit's positions, on average, choose one token, 0.40 before. In large
-# language models many heads look mostly at the first token of whatever text, an attention **sink** (Xiao et
-# al., 2023); our theorems say nothing of it.
+# In layer 2 the best wins about a tenth of the choices. But of a digit's positions there 0.81, on average, choose
+# one token, 0.40 before training. In large language models many heads look mostly at the first token of any
+# text, an attention **sink** (Xiao et al., 2023). Our theorems have none.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 The SVM of a head
 #
-# Which SVM could a head be? Lesson 14's asks for a lead of 1 of each selected token over each other one; each
-# such comparison is a *row*. A head selects by its largest logit, so a multiple of its $W$ meets every row.
-# But the hard-margin SVM hangs on rows that are nearly ties, and real tokens have many. So we let rows be
-# missed, at a price.
+# Lesson 14's SVM asks for a lead of 1 of each selected token over each other one; each such comparison is a
+# *row*. A head selects by its largest logit, so a multiple of its $W$ meets every row. But the hard-margin
+# SVM hangs on rows that are nearly ties, so we let rows be missed, at a price.
 #
 # Below, $x = a/\sqrt{32}$ is what a layer reads, scaled to length 1, and $W_0$ the head's matrix before
 # training. The sequences over which the SVM is made are its **judges**: here ten digits.
@@ -280,7 +275,7 @@ for tokens in ("digits", "sentences"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.4 Does it say where the head went?
 #
-# We take a head's own selection, solve the SVM at $C = 1$, and compare with how training moved $W$.
+# We solve the SVM of each head's selection at $C = 1$, and compare it with how training moved $W$.
 
 
 # %%
@@ -321,9 +316,9 @@ for layer, a in enumerate(unseen):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.5 Controls
 #
-# The SVM was given the tokens that $W$ selects. Label points by a plane, fit an SVM to the labels, and you get
-# much of the plane back. So we need a rival: a matrix that moves as far in a direction that nobody trained,
-# judged by its own selection.
+# The SVM was given the tokens that $W$ selects: label points by a plane, fit an SVM to the labels, and you
+# get much of the plane back. So we need a rival: a matrix that moves as far in a direction that nobody
+# trained, judged by its own selection.
 #
 # Whatever the loss, its gradient in $W$ has the form $\sum_{i,k,t} c_{ikt}\, x_{it} x_{ik}^\top$ with $\sum_t
 # c_{ikt} = 0$, since the slopes of a softmax add up to 0. The **free $W$** moves along such a sum over the
@@ -374,12 +369,12 @@ ahead = (runs.never_trained.values - runs.own.values).mean(-1)  # (tokens, decay
 assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 
 # %% [markdown]
-# The free $W$ does *better* than the trained one, at each of three prices, and in both layers of ten networks
-# on each task (judged by ten training sequences). The order is always free, own, Gaussian. So 0.5 is no
-# sign of training. For tokens drawn at random the cosine is about 0: it comes from the selection.
+# The order is free, own, Gaussian, at each of three prices. In both layers of ten networks on each task, too, the
+# free $W$ does *better* than the trained one (judges: ten training sequences). For tokens drawn at random
+# the cosine is about 0: it is the own selection that brings it.
 #
-# With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. The free $W$, from a
-# $W_0$ that has shrunk alike, is ahead there, too.
+# With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. From a $W_0$ that
+# has shrunk alike the free $W$ is ahead, too.
 
 # %% [markdown]
 # ### Exercise 18.1: What a selection gives back
@@ -431,13 +426,12 @@ for T in (4, 16, 32, 64):
     assert abs(solved - mine) < 0.01 and abs(law - mine) < 0.02, again.format("18.1")
 
 # %% [markdown]
-# **The law.** Let $c$ be standard normal, and $\mu_T$ the mean of the largest of $T$ such numbers. The $T$
-# largest entries add up to about $T \mu_T$, and the centred $c$ has a length of about $\sqrt{T (T - 1)}$. So
-# the cosine is about $\mu_T \sqrt T / (T - 1)$. As $\mu_T$ grows like $\sqrt{2 \ln T}$, it falls to 0 like
-# $\sqrt{2 \ln T / T}$.
+# **The law.** For standard normal $c$ let $\mu_T$ be the mean of the largest of $T$ entries. The $T$ largest
+# add up to about $T \mu_T$, and the centred $c$ has about the length $\sqrt{T (T - 1)}$. So the cosine is about
+# $\mu_T \sqrt T / (T - 1)$. Since $\mu_T$ grows like $\sqrt{2 \ln T}$, it falls like $\sqrt{2 \ln T / T}$.
 #
-# The judges of the network are 160 tokens in 32 dimensions, far from orthonormal. The law does not hold
-# there; that a selection gives back a part of its matrix does.
+# The network's judges are 160 tokens in 32 dimensions, not orthonormal: there we have no law, only the same
+# mechanism.
 #
 # Training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody trained
 # have more than the free $W$, the trained 0.5, or next to nothing?
@@ -510,40 +504,26 @@ assert abs(nobody - ours).max() < 0.04
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 An instrument, calibrated
 #
-# Can another number tell a head that goes to its SVM from one that does not? Before we believe one, we try it
-# where we know what differs. This is the theorem at stake:
+# Can another number tell a head that goes to its SVM? Lesson 10's theorem says when it should: if (1) tokens
+# and readout stay, (2) no finite answer is the best, (3) $W$ itself takes small gradient steps, and (4) it starts
+# near enough to the SVM of a selection whose support tokens score less, then its direction goes to that SVM.
+# We compare two models. The **linear layer**, attention alone, has (1), with labels (2), not (3). The
+# **transformers** have (2) at most. Of (4) we do not know.
 #
-# > **Theorem** (Tarzanagh, Li, Thrampoulidis and Oymak, 2023; lesson 10; informal). *Conditions.*
-# > (1) Tokens and readout stay, the output is linear in the mixture, and each sequence has one query.
-# > (2) $\ell' < 0$ is bounded and Lipschitz; so the loss has no minimum.
-# > (3) Plain gradient steps on $W$ itself, with a small constant factor.
-# > (4) The SVM of the selection is feasible, its support tokens score below the selected ones, and $W$ starts
-# > long enough and near enough to its direction.
-# >
-# > *Then* $\lVert W\rVert_F \to \infty$, and the direction of $W$ goes to that of the SVM.
+# **The instrument.** A head learns ten sequences. Two SVMs judge it, of what the *trained* $W$ selects: in these
+# ten, and in ten unseen ones. The *gap* of a movement is its cosine to the first minus that to the second. Our
+# unit is the gap of the first SVM itself. The rival is the **first slope**: $K$ and $Q$ flow as far along the
+# negative slope of the loss at $W_0$, held constant. The **excess** of a run is its gap minus the rival's, means
+# over heads.
 #
-# | holds for | (1) | (2) | (3) | (4) |
-# |:---|:---|:---|:---|:---|
-# | the transformers | no | with labels | no, Adam on all weights | unknown |
-# | one linear layer, here | but every word asks | with labels | no, Adam on $K$ and $Q$ | unknown |
-# | the base of 18.7 | yes | yes | normalised steps | starts at 0 |
-
-# %% [markdown]
-# **The instrument.** A head learns ten sequences. Two SVMs judge it: those of what the trained $W$ selects in
-# these ten, and in ten unseen ones. The *gap* of a movement is its cosine to the first minus that to the
-# second. A movement that *is* the first SVM has a gap of 1 minus the cosine of the two SVMs; this is our unit.
+# **Three losses.** With *labels* a surer answer is always better. With *soft* targets (0.6 for the label, 0.4
+# spread over all classes) the best answer is finite and near, with *sharp* ones (0.98 and 0.02) finite and far.
+# Each is trained for 400 steps of Adam at 0.003 on all ten sequences. Labels are also judged on the way, when
+# they have gone as far as soft or sharp targets in the end. Distances are in units of $\lVert W_0\rVert_F$.
 #
-# The rival is the **first slope**: $K$ and $Q$ flow as far along the negative slope of the loss at $W_0$, held
-# constant. The **excess** of a run is its gap minus the rival's (means over heads).
-#
-# **Three losses.** *Labels* leave the loss without a minimum. *Soft* targets (0.6 for the label, 0.4 spread
-# over all classes) have one that is near, *sharp* ones (0.98 and 0.02) one that is far. Each is trained for
-# 400 steps of Adam at 0.003, always on all ten sequences. Labels are also judged on the way, when they have
-# gone as far as soft or sharp targets in the end. Distances are in units of $\lVert W_0\rVert_F$.
-#
-# **Two models.** The *linear layer* is attention alone, on ten sentences of 16 words in two classes. It has one
-# head with 8 columns; the embeddings, of length $\sqrt d$, and the readout, of length 4, are random and stay.
-# The *transformers* are those of 18.1, on ten digits or ten sentences. All heads of both layers count.
+# The linear layer learns ten sentences of 16 words in two classes; every word asks. $K$ and $Q$ have 8 columns;
+# the embeddings, of length $\sqrt d$, and the readout, of length 4, are random and stay. The transformers are
+# those of 18.1, all weights trained.
 
 # %% [markdown]
 # ### Exercise 18.3: What a zero rules out
@@ -581,12 +561,11 @@ def seen_from(c, x, half):
 check("18.3", seen_from)
 
 # %% [markdown]
-# Forty linear layers and twenty transformers of each kind are stored, see
-# [`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py). A line of the table is a loss, with the mean
-# distance and the excess, a mean with its 95% interval, in each model. Below it are differences of lines.
+# A line of the table is a loss, with mean distance and excess (a mean with its 95% interval) in forty linear
+# layers or twenty transformers; see [`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py). Below
+# are differences of lines.
 #
 # **Predict before you run on:** will sharp targets have the excess of labels, or that of soft targets?
-# And who is ahead at equal distance?
 
 
 # %%
@@ -614,13 +593,14 @@ print(f"{'distance, excess':28s}", *(f"{place:25s}" for place in places))
 for aim in AIMS:
     cells = ((moved[place, aim].mean(), *interval(excess[place, aim])) for place in places)
     print(f"{aim:28s}", *("{:4.1f}, {:+.2f} ± {:.2f}      ".format(*cell) for cell in cells))
-for one, other in (("labels", "soft"), ("labels", "sharp"), (AIMS[1], "soft"), (AIMS[3], "sharp")):
-    cells = (lead(place, one, other) for place in places)
+for one, other in (("labels", "soft"), ("sharp", "soft"), (AIMS[1], "soft"), (AIMS[3], "sharp")):
+    cells = [lead(place, one, other) for place in places]
     print(f"{one.split(',')[0] + ' minus ' + other + (', equally far' if ',' in one else ''):28s}",
           *("      {:+.2f} ± {:.2f}      ".format(*cell) for cell in cells))  # fmt: skip
+    assert cells[0][0] > cells[0][1] and all(abs(mean) < 0.04 for mean, _ in cells[1:])
 shows = [seen_from(to_first[at].mean(), in_units(first, at).mean(), interval(excess[at])[1])
          for at in ((place, "labels") for place in places)]  # fmt: skip
-print(f"{'labels: N shows from a gap of':28s}", *(f"     {y:.2f}                " for y in shows))
+print(f"{'labels, N shows from a gap':28s}", *(f"       {y:.2f}              " for y in shows))
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
@@ -647,19 +627,23 @@ show(
 # (filled), and soft and sharp targets at their ends (hollow).
 
 # %% [markdown]
-# VERDICT
+# **The instrument sees distance.** In the linear layer the excess grows with it, from 0.02 to 0.15. After 400
+# steps labels are 0.13 ahead of soft targets. But sharp targets, whose best answer is finite, too, are 0.11
+# ahead of them. Equally far, labels lead by 0.02 or 0.03, a fifth. At $d = 16$ the unit is half as large, the
+# excess in it about the same.
+#
+# **In the transformers nothing here tells labels from targets.** All go about as far, and have about the same
+# small excess. Whether a head goes to its SVM remains open.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
 #
-# Which hypothesis ends the theorem? We begin where it holds and change one thing at a time.
-#
-# The *base* is one linear layer on 16 sentences of 8 words, $d = 32$, with embeddings and a readout of length
-# 1, whose last word asks. Normalised gradient descent trains $W$ itself from 0 in 300 growing steps ($K$ and
-# $Q$ from random ones); *longer* means 3,000, with an MLP 1,000. Weight decay is 1% a step. The same sentences
-# judge, as the trained layer reads them, by the SVM of lessons 10 and 14 with **hard** margins. A choice is
-# *decided* where the attention is above 0.99. The rival is a free $W$ on the same sentences, in each of ten
-# draws.
+# Which ingredient ends the theorem? The *base* has (1) to (3): one linear layer on 16 sentences of 8 words,
+# $d = 32$, with fixed embeddings and readout of length 1, whose last word asks. Normalised gradient descent
+# trains $W$ itself from 0 in 300 growing steps ($K$ and $Q$ from random ones); *longer* means 3,000, with an MLP
+# 1,000. Weight decay is 1% a step. The same sentences judge, as the trained layer reads them, by the SVM of
+# lessons 10 and 14 with **hard** margins. A choice is *decided* where the attention is above 0.99. The rival is
+# a free $W$ on the same sentences, in each of ten draws.
 #
 # **Predict first:** which of these turn the direction: a learned readout, $K$ and $Q$,
 # learned embeddings, Adam, every token asking, a norm, an MLP, weight decay?
@@ -685,15 +669,12 @@ assert longer.decided.sel(setting="+ norm before the readout").max() < 0.2
 # - **Ahead of the free $W$, not at the SVM:** Adam, 0.84 in the longer runs, and an MLP, 0.74.
 # - **Not always:** with learned embeddings the smallest of ten cosines is 0.47; if every token asks, too, $W$
 #   is ahead in 3 of ten.
-# - **Not decided:** with a norm before the readout, after 3,000 steps, 13 or more of 16 choices. A norm is
-#   not linear: a mixture may be better than each token (lesson 13).
-# - **No answer:** with a second layer the choices are not decided, and in six of ten draws no $W$ makes them
-#   by hard margins. In the other four the median cosine is 0.22.
+# - **Not decided:** with a norm before the readout, after 3,000 steps, 13 or more of 16 choices. There a
+#   mixture may be better than each token (lesson 13).
+# - **No answer:** a second layer. Its choices are not decided, and in six of ten draws have no hard margins.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.8 Is the SVM solved? *(optional)*
-#
-# All of 18.4 and 18.5 hangs on a solver. A lower bound of the objective shows how far from the least it ends.
 
 # %% [markdown]
 # ### Exercise 18.4: A bound for soft margins
@@ -743,8 +724,9 @@ for k, those in ((k, those[k]) for those in moves.values() for k in (0, 1)):
         w = solved.flatten().numpy()
         value = w @ w / 2 + np.square(np.maximum(0, 1 - A @ w)).sum() / 2
         gaps.append(1 - lower_bound(A, w, 1.0) / value)
-print(f"{len(gaps)} SVMs of 18.5 at C = 1: the largest relative gap to the bound is below 0.0002")
-assert -1e-9 < max(gaps) < 2e-4, again.format("18.4")
+largest = np.ceil(max(gaps) / 1e-4) / 1e4  # rounded up
+print(f"{len(gaps)} SVMs of 18.5, C = 1: no objective is more than {largest:.2%} above its least")
+assert 0 < largest < 5e-4, again.format("18.4")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.9 Your project *(optional)*
@@ -779,7 +761,10 @@ assert -1e-9 < max(gaps) < 2e-4, again.format("18.4")
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-CLAIMS
+# | labels minus soft targets: linear layer, 400 steps | above 0 | 0.13 ± 0.03 |
+# | the same with sharp targets for labels | 0 | 0.11 ± 0.03 |
+# | labels minus soft, minus sharp targets: linear layer, equally far | above 0 | 0.03 ± 0.02, 0.02 ± 0.01 |
+# | labels minus soft targets: transformers, 400 steps | above 0 | TTT |
 
 # %% [markdown]
 # ## Questions
@@ -797,9 +782,9 @@ progress("18")
 # ## Summary
 #
 # - The SVM over a head's own selection agrees with its movement, **and with one that nobody trained.**
-SUMMARY
-# - What *is* an SVM, then? In one linear layer over tokens that stand still, of the size we tried,
-#   $W$ itself, by gradient descent.
+# - The excess over the first slope sees how far training went: labels have it, and sharp targets.
+# - What is an SVM, then? In one linear layer over tokens that stand still, of the size we tried, $W$ itself,
+#   by gradient descent.
 # - **The limits:** two data sets, one learned by heart, and one size of transformer.
 #
 # **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients are
