@@ -272,7 +272,7 @@ def against_rivals(moved, W_0, K, Q, pulls, judges):
 
     Returns:
         "own_name", "pull_name", and cosines, of moved to "first", and of the "judges"' two SVMs: (runs, heads).
-    """
+    """  # noqa: E501
     far, found, fits = moved.norm(dim=(-2, -1)), {}, []
     moves = {"own": moved} | {name: moved_by_slopes(K, Q, unit(pull), far) for name, pull in pulls.items()}
     for who, (a, real) in judges.items():
@@ -324,7 +324,7 @@ def walk(P, loss, names, matrix, steps, fars=()):
         matrix: W of a layer, of weights and its number.
         fars: of (layers, runs), in lengths of W at the start, on the mean of heads. For each of them, of each
             layer and run, the weights of the first step at which it has gone as far, or the last ones.
-    """
+    """  # noqa: E501
     P, layers = copied(P), 1 + ("K1" in P)
     start, thens = [matrix(P, k) for k in range(layers)], [[copied(P)] * layers for _ in fars]
 
@@ -359,7 +359,7 @@ def on_ten(tokens, n=ASKED, steps=STEPS, *, trials, seed):
     The n sequences judge, or n unseen ones. "nobody" is the cosine of keys and queries that flow along a random
     sum over the tokens that the layer reads, as far as with labels, to the SVM of what these select;
     (runs, layers, heads).
-    """
+    """  # noqa: E501
     train, valid, P = data(tokens, trials, seed)
     X, real, y = (part[:, :n] for part in train)
     new, new_real = (part[:, :n] for part in valid[:2])

@@ -1,7 +1,7 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 18 · Capstone: real tokens
 #
-# Here is a small transformer. It learns to read digits, or film reviews by heart.
+# Here is a small transformer. It learns digits, or film reviews.
 #
 # **The question: what in a real transformer is a support vector machine, and how would one know?**
 
@@ -9,7 +9,7 @@
 # **After this lesson you can**
 #
 # - look into the heads of a transformer while it trains;
-# - set a rival that nobody trained beside what you measure, and find out what an instrument sees;
+# - find out what an instrument sees, with rivals that nobody trained;
 # - find which ingredient of a transformer ends a theorem;
 # - carry out a project of your own.
 #
@@ -183,10 +183,9 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.2 Does attention become sparse, and when?
 #
-# In the theory the weights grow without bound after a fit, and attention ends on one token. Does it here? We
-# measure the entropy of attention, $-\sum_t s_{kt} \log s_{kt}$, over its largest value: 1 is even, 0 is one
-# token. Beside the digits we take *sentences*: the first 16 words of 2,000 from film reviews, in a vocabulary of
-# 2,000.
+# In the theory the weights grow after a fit, and attention ends on one token. Here we measure its entropy,
+# $-\sum_t s_{kt} \log s_{kt}$, over the largest value: 1 is even, 0 is one token. Beside the digits we take
+# *sentences*: the first 16 words of 2,000 from film reviews, in a vocabulary of 2,000.
 #
 # **Predict before you run on.** Does most of the entropy fall before the training set is fitted (99% right),
 # or after it?
@@ -235,8 +234,9 @@ show(
 # In each of 20 runs most of the fall, 0.65 or more, has come before the fit. On digits we count up to 2,000
 # steps (in five other runs), so that a slow fall after the fit would show.
 #
-# Nor does attention end on one token. After 400 steps each layer has a relative entropy above 0.3, that of
-# 2.3 even tokens of 16. The sharpest head of layer 2 has 0.20 to 0.37 on digits, and 0.18 to 0.32 after 2,000.
+# Attention does not end on one token. After 400 steps each layer has a relative entropy above 0.3, that of
+# 2.3 even tokens of 16. The sharpest head of layer 2 has 0.20 to 0.37 on digits, and 0.18 to 0.32 after
+# 2,000.
 
 # %% [markdown]
 # **Which tokens win?** The *best* token has the largest score $-\partial L/\partial s_{kt}$, where $L$ is the
@@ -250,19 +250,18 @@ for tokens in ("digits", "sentences"):
     print(f"{tokens:35s}", "{:.2f}, {:.2f}, {:.2f}    {:.2f}, {:.2f}, {:.2f}".format(*shares))
 
 # %% [markdown]
-# In layer 2 the best wins about a tenth of the choices. But of a digit's positions there 0.81, on average, choose
-# one token, 0.40 before training. In large language models many heads look mostly at the first token of any
-# text, an attention **sink** (Xiao et al., 2023). Our theorems have none.
+# In layer 2 the best wins about a tenth of the choices. But of a digit's positions there 0.81, on average,
+# choose one token, 0.40 before training. In large language models many heads look mostly at a text's first
+# token, an attention **sink** (Xiao et al., 2023). Our theorems have none.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 The SVM of a head
 #
 # Lesson 14's SVM asks for a lead of 1 of each selected token over each other one; each such comparison is a
 # *row*. A head selects by its largest logit, so a multiple of its $W$ meets every row. But the hard-margin
-# SVM hangs on rows that are nearly ties, so we let rows be missed, at a price.
-#
-# Below, $x = a/\sqrt{32}$ is what a layer reads, scaled to length 1, and $W_0$ the head's matrix before
-# training. The sequences over which the SVM is made are its **judges**: here ten digits.
+# SVM hangs on rows that are nearly ties, so we let rows be missed, at a price. Below, $x = a/\sqrt{32}$ is
+# what a layer reads, scaled to length 1, and $W_0$ the head's matrix before training. The sequences over
+# which the SVM is made are its **judges**: here ten digits.
 #
 # > **The soft-margin attention SVM** (a definition). For a price $C > 0$ and a selected token $\alpha_{ik}$
 # > (sequence $i$, position $k$),
@@ -317,14 +316,14 @@ for layer, a in enumerate(unseen):
 # ## 18.5 Controls
 #
 # The SVM was given the tokens that $W$ selects: label points by a plane, fit an SVM to the labels, and you
-# get much of the plane back. So we need a rival: a matrix that moves as far in a direction that nobody
-# trained, judged by its own selection.
+# get much of the plane back. A fair rival moves as far in a direction that nobody trained, and is judged by
+# its own selection.
 #
 # Whatever the loss, its gradient in $W$ has the form $\sum_{i,k,t} c_{ikt}\, x_{it} x_{ik}^\top$ with $\sum_t
 # c_{ikt} = 0$, since the slopes of a softmax add up to 0. The **free $W$** moves along such a sum over the
 # tokens that the trained network reads, with random $c$; a *Gaussian* one along independent normal entries.
 #
-# **Predict first:** what are the cosines of these two to their SVMs: near 0, about 0.25, or 0.5 and above?
+# **Predict first:** are their cosines to their SVMs near 0, about 0.25, or 0.5 and above?
 
 # %%
 generator = torch.Generator().manual_seed(0)
@@ -369,12 +368,12 @@ ahead = (runs.never_trained.values - runs.own.values).mean(-1)  # (tokens, decay
 assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 
 # %% [markdown]
-# The order is free, own, Gaussian, at each of three prices. In both layers of ten networks on each task, too, the
-# free $W$ does *better* than the trained one (judges: ten training sequences). For tokens drawn at random
-# the cosine is about 0: it is the own selection that brings it.
+# The free $W$ does *better* than the trained one, and a Gaussian direction worse, at each of three prices.
+# The free $W$ is ahead in both layers of ten networks on each task, too, judged by ten training sequences. By
+# tokens drawn at random the cosine is about 0.
 #
 # With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. From a $W_0$ that
-# has shrunk alike the free $W$ is ahead, too.
+# has shrunk alike the free $W$ is ahead there.
 
 # %% [markdown]
 # ### Exercise 18.1: What a selection gives back
@@ -423,15 +422,13 @@ for T in (4, 16, 32, 64):
     solved, mine = geometry.cosine(W, solution.value).mean(), np.mean([given_back(one) for one in c])
     law = rng.normal(size=(10_000, T)).max(1).mean() * T**0.5 / (T - 1)
     print(f"{T:2d} orthonormal tokens judge: solver {solved:.2f}, exercise {mine:.2f}, law {law:.2f}")
-    assert abs(solved - mine) < 0.01 and abs(law - mine) < 0.02, again.format("18.1")
+    assert max(abs(solved - mine), abs(law - mine) / 2) < 0.01, again.format("18.1")
 
 # %% [markdown]
-# **The law.** For standard normal $c$ let $\mu_T$ be the mean of the largest of $T$ entries. The $T$ largest
-# add up to about $T \mu_T$, and the centred $c$ has about the length $\sqrt{T (T - 1)}$. So the cosine is about
-# $\mu_T \sqrt T / (T - 1)$. Since $\mu_T$ grows like $\sqrt{2 \ln T}$, it falls like $\sqrt{2 \ln T / T}$.
-#
-# The network's judges are 160 tokens in 32 dimensions, not orthonormal: there we have no law, only the same
-# mechanism.
+# **The law.** For standard normal $c$ let $\mu_T$ be the mean of the largest of $T$ entries. The positions'
+# largest add up to about $T \mu_T$, and the centred $c$ has about the length $\sqrt{T (T - 1)}$: the cosine
+# is about $\mu_T \sqrt T / (T - 1)$. It falls like $\sqrt{2 \ln T / T}$, since $\mu_T$ grows like $\sqrt{2
+# \ln T}$. For the network's judges, 160 tokens in 32 dimensions, we have no law.
 #
 # Training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody trained
 # have more than the free $W$, the trained 0.5, or next to nothing?
@@ -498,32 +495,31 @@ print(f"twenty on digits, on sentences, layers 1 and 2: untrained {nobody}, trai
 assert abs(nobody - ours).max() < 0.04
 
 # %% [markdown]
-# They have about what the trained have, here and in the mean of twenty networks. So this cosine cannot tell a
+# They have about what the trained have, here and in the mean of twenty networks. This cosine cannot tell a
 # trained head from one that chance has moved.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 An instrument, calibrated
 #
-# Can another number tell a head that goes to its SVM? Lesson 10's theorem says when it should: if (1) tokens
-# and readout stay, (2) no finite answer is the best, (3) $W$ itself takes small gradient steps, and (4) it starts
-# near enough to the SVM of a selection whose support tokens score less, then its direction goes to that SVM.
-# We compare two models. The **linear layer**, attention alone, has (1), with labels (2), not (3). The
-# **transformers** have (2) at most. Of (4) we do not know.
+# Can another number? Lesson 10's theorem says when a head should go to its SVM. If (1) tokens and readout
+# stay, (2) no finite answer is the best, (3) $W$ itself takes small gradient steps, and (4) it starts near
+# the SVM of a selection whose support tokens score less, its direction goes to that SVM. Below, a **linear
+# layer**, attention alone, has (1), with labels (2), not (3); **transformers** have (2) at most. Of (4) we do
+# not know.
 #
-# **The instrument.** A head learns ten sequences. Two SVMs judge it, of what the *trained* $W$ selects: in these
-# ten, and in ten unseen ones. The *gap* of a movement is its cosine to the first minus that to the second. Our
-# unit is the gap of the first SVM itself. The rival is the **first slope**: $K$ and $Q$ flow as far along the
-# negative slope of the loss at $W_0$, held constant. The **excess** of a run is its gap minus the rival's, means
-# over heads.
+# **The instrument.** A head learns ten sequences. Two SVMs judge it, of what the *trained* $W$ selects in
+# these ten and in ten unseen ones. The *gap* of a movement is its cosine to the first minus that to the
+# second, in units of the first SVM's own gap. The rival is the **first slope**: $K$ and $Q$ flow as far along
+# the negative slope of the loss at $W_0$, held constant. The **excess** of a run is its gap minus the
+# rival's, means over heads.
 #
-# **Three losses.** With *labels* a surer answer is always better. With *soft* targets (0.6 for the label, 0.4
-# spread over all classes) the best answer is finite and near, with *sharp* ones (0.98 and 0.02) finite and far.
-# Each is trained for 400 steps of Adam at 0.003 on all ten sequences. Labels are also judged on the way, when
-# they have gone as far as soft or sharp targets in the end. Distances are in units of $\lVert W_0\rVert_F$.
+# **Three losses.** With *labels* a surer answer is always better. *Soft* targets (0.6 for the label, 0.4
+# spread over all classes) have a finite best answer that is near, *sharp* ones (0.98 and 0.02) one that is
+# far. Each is trained for 400 steps of Adam at 0.003 on all ten sequences. Labels are also judged on the way,
+# where they have gone as far as the targets in the end. Distances are in units of $\lVert W_0\rVert_F$.
 #
-# The linear layer learns ten sentences of 16 words in two classes; every word asks. $K$ and $Q$ have 8 columns;
-# the embeddings, of length $\sqrt d$, and the readout, of length 4, are random and stay. The transformers are
-# those of 18.1, all weights trained.
+# In the linear layer, for sentences of 16 words, every word asks. Adam trains $K$ and $Q$, of 8 columns;
+# random embeddings of length $\sqrt d$ and a readout of length 4 stay.
 
 # %% [markdown]
 # ### Exercise 18.3: What a zero rules out
@@ -561,9 +557,8 @@ def seen_from(c, x, half):
 check("18.3", seen_from)
 
 # %% [markdown]
-# A line of the table is a loss, with mean distance and excess (a mean with its 95% interval) in forty linear
-# layers or twenty transformers; see [`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py). Below
-# are differences of lines.
+# Each line is a loss: its mean distance, and its excess with a 95% interval, in forty linear layers or twenty
+# transformers ([`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py)). Then come differences.
 #
 # **Predict before you run on:** will sharp targets have the excess of labels, or that of soft targets?
 
@@ -582,25 +577,27 @@ def interval(x):
     return x.mean(), stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / len(x) ** 0.5
 
 
-def lead(place, one, other):
-    """The interval of the difference of two excesses."""
-    return interval(excess[place, one] - excess[place, other])
-
-
 excess = {at: in_units(own, at) - in_units(first, at) for at in own}
 places = "linear layer, d = 32", "transformers, digits", "transformers, sentences"
-print(f"{'distance, excess':28s}", *(f"{place:25s}" for place in places))
+narrow = "linear layer, d = 16"
+print(f"{'distance, excess':31s}", *(f"{place:24s}" for place in places))
 for aim in AIMS:
     cells = ((moved[place, aim].mean(), *interval(excess[place, aim])) for place in places)
-    print(f"{aim:28s}", *("{:4.1f}, {:+.2f} ± {:.2f}      ".format(*cell) for cell in cells))
+    print(f"{aim:31s}", *("{:.2f}, {:5.2f} ± {:.2f}      ".format(*cell) for cell in cells))
 for one, other in (("labels", "soft"), ("sharp", "soft"), (AIMS[1], "soft"), (AIMS[3], "sharp")):
-    cells = [lead(place, one, other) for place in places]
-    print(f"{one.split(',')[0] + ' minus ' + other + (', equally far' if ',' in one else ''):28s}",
-          *("      {:+.2f} ± {:.2f}      ".format(*cell) for cell in cells))  # fmt: skip
-    assert cells[0][0] > cells[0][1] and all(abs(mean) < 0.04 for mean, _ in cells[1:])
-shows = [seen_from(to_first[at].mean(), in_units(first, at).mean(), interval(excess[at])[1])
-         for at in ((place, "labels") for place in places)]  # fmt: skip
-print(f"{'labels, N shows from a gap':28s}", *(f"       {y:.2f}              " for y in shows))
+    cells = [interval(excess[place, one] - excess[place, other]) for place in places]
+    name = f"{one.split(',')[0]} minus {other}" + (", equally far" if "," in one else "")
+    print(f"{name:31s}", *(f"      {round(mean, 2) + 0:5.2f} ± {half:.2f}      " for mean, half in cells))
+    assert min(cells[0][0] - cells[0][1], *(0.02 - abs(mean) for mean, _ in cells[1:])) > 0
+units = (f"{place} {(1 - judges[place, 'labels']).mean():.2f}" for place in (*places, narrow))
+print("unit, with labels:", *units, sep="; ")
+apart = max(abs(excess[narrow, aim].mean() - excess[places[0], aim].mean()) for aim in AIMS)
+at = narrow, "soft"
+mean, half = interval(excess[at])
+shows = seen_from(to_first[at].mean(), in_units(first, at).mean(), half)
+print(f"d = 16: excesses within {apart:.2f} of those above; soft {mean:.2f} ± {half:.2f}, "
+      f"where N would show from a gap of {shows:.2f}")  # fmt: skip
+assert apart < 0.03
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
@@ -609,7 +606,7 @@ for ax, those in zip(axes, kinds, strict=True):
     for place, color, marker in zip(those, (BLUE, ORANGE), "os", strict=True):
         for aims, filled, name in ((AIMS[1::2] + AIMS[4:], True, "labels"), (AIMS[0:4:2], False, "targets")):
             mean, half = np.array([interval(excess[place, aim]) for aim in aims]).T
-            x = np.array([moved[place, aim].mean() for aim in aims])
+            x = np.array([moved[place, aim].mean() for aim in aims]) * (1 if filled else 0.98)
             ax.errorbar(x, mean, yerr=half, color=color, marker=marker, capsize=3, alpha=0.8,
                         markerfacecolor=color if filled else "white", linestyle="-" if filled else "none",
                         label=f"{place.split(', ')[1]}, {name}")  # fmt: skip
@@ -619,31 +616,34 @@ for ax, those in zip(axes, kinds, strict=True):
 axes[0].set_ylabel("excess (the SVM itself: 1)")
 show(
     fig,
-    alt="ALT",
+    alt="Excess with intervals against distance. Left, linear layers: at d = 32 labels rise from 0.05 at "
+    "distance 1.1 to 0.15 at 3.3, targets from 0.02 to 0.13; at d = 16 labels rise from 0.06 at 1.6 to 0.13 at "
+    "4.5, targets from 0.03 to 0.11. Right, transformers: labels and targets have 0.02 to 0.03 on sentences, at "
+    "distances of 0.25 to 0.4, and 0.04 to 0.06 on digits, at 0.45 to 0.6.",
 )
 
 # %% [markdown]
-# **Figure 3.** The excess over the first slope, with 95% intervals, against the distance: labels on their way
-# (filled), and soft and sharp targets at their ends (hollow).
+# **Figure 3.** The excess against the distance: labels on their way (filled), soft and sharp targets in the
+# end (hollow, drawn a little to the left).
 
 # %% [markdown]
 # **The instrument sees distance.** In the linear layer the excess grows with it, from 0.02 to 0.15. After 400
-# steps labels are 0.13 ahead of soft targets. But sharp targets, whose best answer is finite, too, are 0.11
-# ahead of them. Equally far, labels lead by 0.02 or 0.03, a fifth. At $d = 16$ the unit is half as large, the
+# steps labels are 0.13 ahead of soft targets. But sharp targets, whose best answer is finite, are 0.11 ahead
+# of them, too. Equally far, labels lead by 0.02 or 0.03. At $d = 16$ the unit is less than half as large, the
 # excess in it about the same.
 #
-# **In the transformers nothing here tells labels from targets.** All go about as far, and have about the same
-# small excess. Whether a head goes to its SVM remains open.
+# **In the transformers nothing here tells labels from targets.** Labels go at most 1.6 times as far, and all
+# losses have a small excess. Whether a head goes to its SVM remains open.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
 #
-# Which ingredient ends the theorem? The *base* has (1) to (3): one linear layer on 16 sentences of 8 words,
-# $d = 32$, with fixed embeddings and readout of length 1, whose last word asks. Normalised gradient descent
-# trains $W$ itself from 0 in 300 growing steps ($K$ and $Q$ from random ones); *longer* means 3,000, with an MLP
-# 1,000. Weight decay is 1% a step. The same sentences judge, as the trained layer reads them, by the SVM of
-# lessons 10 and 14 with **hard** margins. A choice is *decided* where the attention is above 0.99. The rival is
-# a free $W$ on the same sentences, in each of ten draws.
+# The *base* has the theorem's (1) to (3): a linear layer on 16 sentences of 8 words, $d = 32$, with
+# embeddings and readout of length 1, whose last word asks. Normalised gradient descent trains $W$ from 0 in
+# 300 growing steps ($K$ and $Q$ from random ones); *longer* means 3,000, with an MLP 1,000. Weight decay is
+# 1% a step. The same sentences judge, as the trained layer reads them, by the SVM of lessons 10 and 14 with
+# **hard** margins. A choice is *decided* where the attention is above 0.99. The rival is a free $W$, in each
+# of ten draws.
 #
 # **Predict first:** which of these turn the direction: a learned readout, $K$ and $Q$,
 # learned embeddings, Adam, every token asking, a norm, an MLP, weight decay?
@@ -738,7 +738,7 @@ assert 0 < largest < 5e-4, again.format("18.4")
 # | 3 | a question that could be answered either way, a prediction, its theorem |
 # | 4 | a measurement that would come out otherwise if the answer did |
 # | 5 | a control that has everything but the claimed cause |
-# | 3 | intervals over independent runs; every run accounted for |
+# | 3 | intervals over independent runs, every run accounted for |
 # | 3 | ten times longer, five other seeds, one other size |
 # | 2 | an answer in two sentences that promises no more than was shown |
 #
@@ -746,7 +746,7 @@ assert 0 < largest < 5e-4, again.format("18.4")
 #
 # - **Moving tokens.** The first slope is over untrained tokens. Take trained ones.
 # - **The right norm.** Does the nuclear norm's SVM see more near the start?
-# - **Ten times longer.** Labels can run on, targets cannot. What is the excess at 3 times the distance?
+# - **Ten times longer.** Labels can run on, targets cannot. What does the excess become?
 
 # %% [markdown]
 # <details><summary>Open problems that the papers themselves leave, informally</summary>
@@ -761,10 +761,10 @@ assert 0 < largest < 5e-4, again.format("18.4")
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | labels minus soft targets: linear layer, 400 steps | above 0 | 0.13 ± 0.03 |
-# | the same with sharp targets for labels | 0 | 0.11 ± 0.03 |
-# | labels minus soft, minus sharp targets: linear layer, equally far | above 0 | 0.03 ± 0.02, 0.02 ± 0.01 |
-# | labels minus soft targets: transformers, 400 steps | above 0 | TTT |
+# | linear layer: labels minus soft | above 0 | 0.13 ± 0.03 |
+# | linear layer: sharp minus soft | 0 | 0.11 ± 0.03 |
+# | linear layer, equally far: labels minus soft, sharp | above 0 | 0.03 ± 0.02, 0.02 ± 0.01 |
+# | transformers: labels minus soft | above 0 | 0.00 ± 0.03, 0.00 ± 0.01 |
 
 # %% [markdown]
 # ## Questions
@@ -782,10 +782,11 @@ progress("18")
 # ## Summary
 #
 # - The SVM over a head's own selection agrees with its movement, **and with one that nobody trained.**
-# - The excess over the first slope sees how far training went: labels have it, and sharp targets.
+# - The excess over the first slope sees how far training went. In our transformers it tells nothing of
+#   labels.
 # - What is an SVM, then? In one linear layer over tokens that stand still, of the size we tried, $W$ itself,
 #   by gradient descent.
-# - **The limits:** two data sets, one learned by heart, and one size of transformer.
+# - **The limits:** two data sets, and one size of transformer.
 #
 # **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients are
 # sums over the few comparisons that are still close: so a machine trained for something else solves an SVM.

@@ -5,9 +5,9 @@ readout goes to the Att-SVM of real words (Tarzanagh et al. 2023), a random W of
 norm before the readout takes the direction down to that control, and so do moving embeddings when every token
 asks; an MLP only delays the decision. In a two-layer transformer the SVM of a head's own selection has
 a cosine well above that of random tokens or of another head, and below that of a matrix that nobody trained;
-attention sharpens while the data are fitted. By judges that stay, labels
-have a larger excess over the first slope than soft targets in a linear layer after 400 steps, but sharp targets,
-with a finite minimum that is far, have it too: the excess follows the distance.
+attention sharpens while the data are fitted. By judges that stay, labels have a larger excess over the first
+slope than soft targets in a linear layer after 400 steps, but sharp targets, whose finite minimum is far, have
+it too: the excess follows the distance.
 """
 
 import pytest
@@ -174,9 +174,7 @@ def test_transformers_on_a_few():
     for name in ("own", "first"):
         assert found[f"{name}_seen"].shape == (2, 5, 2, 4)
     assert found["nobody"].shape == (2, 2, 4)
-    moved, gone = (
-        dict(zip(stored.AIMS, found[name].unbind(1), strict=True)) for name in ("moved", "gone")
-    )
+    moved, gone = (dict(zip(stored.AIMS, found[name].unbind(1), strict=True)) for name in ("moved", "gone"))
     assert min(gone[aim].min() for aim in ("labels", *stored.SPREAD)) > 0.97
     assert (excess(found).mean((0, 2, 3)).abs() < 0.08).all()
     for aim in stored.SPREAD:
