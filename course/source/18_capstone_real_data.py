@@ -227,19 +227,19 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Mean relative entropy of each layer's heads (lines: means of ten runs; bands: their range),
-# and the share wrong in training.
+# **Figure 2.** Mean relative entropy of each layer, and the share wrong in training (bands: range of ten
+# runs).
 
 # %% [markdown]
 # In each of 20 runs most of the fall, 0.65 or more, has come before the fit. On digits we count up to 2,000
-# steps (in five other runs), so that a slow fall after the fit would show.
+# steps (of five other runs), so that a slow fall after the fit would show.
 #
 # Attention does not end on one token. After 400 steps each layer has a relative entropy above 0.3, that of
 # 2.3 even tokens of 16. The sharpest head of layer 2 has 0.20 to 0.37 on digits, and 0.18 to 0.32 after
 # 2,000.
 
 # %% [markdown]
-# **Which tokens win?** The *best* token has the largest score $-\partial L/\partial s_{kt}$, where $L$ is the
+# **Which tokens win?** The *best* has the largest score $-\partial L/\partial s_{kt}$, where $L$ is the
 # loss. **Predict:** in which share of its choices does a head look most at it?
 
 # %%
@@ -274,7 +274,7 @@ for tokens in ("digits", "sentences"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.4 Does it say where the head went?
 #
-# We solve the SVM of each head's selection at $C = 1$, and compare it with how training moved $W$.
+# We compare each head's SVM, at $C = 1$, with how training moved $W$.
 
 
 # %%
@@ -347,14 +347,12 @@ for moved, a in zip(trained, learned, strict=True):
     moves["free"].append(far * random_slopes(a))
     G = torch.randn(4, 32, 32, generator=generator, dtype=torch.float64)
     moves["Gaussian"].append(far * G / G.norm(dim=(1, 2), keepdim=True))
-level = {}  # of the trained, at each price
 print("your network, mean of four heads in layers 1, 2")
 for C in (0.01, 1.0, 100.0):
     at = {name: [float(to_its_svm(those[k], k, C).mean()) for k in (0, 1)] for name, those in moves.items()}
     print(f"C = {C:<6g}", *(f"{name} {one:.2f}, {two:.2f}  " for name, (one, two) in at.items()))
     assert all(at["free"][k] > at["own"][k] > at["Gaussian"][k] + 0.03 for k in (0, 1))
-    level[C] = at["own"]
-print("\nten networks, both layers: cosine of              no decay, with decay")
+print("\nten networks by ten training sequences: cosine of    no decay, with decay")
 kinds = {
     "own": "W - W_0 to the SVM of its own selection",
     "random_tokens": "    to the SVM of tokens at random",
@@ -363,14 +361,14 @@ kinds = {
 for tokens in ("digits", "sentences"):
     for name, what in kinds.items():
         none, decay = (runs[name].sel(tokens=tokens, decay=w).values.mean() for w in (0.0, 1.0))
-        print(f"{tokens:10s} {what:40s} {none:.2f}, {decay:.2f}")
+        print(f"{tokens:10s} {what:41s} {none:.2f}, {decay:.2f}")
 ahead = (runs.never_trained.values - runs.own.values).mean(-1)  # (tokens, decay, networks, layers)
 assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 
 # %% [markdown]
-# The free $W$ does *better* than the trained one, and a Gaussian direction worse, at each of three prices.
-# The free $W$ is ahead in both layers of ten networks on each task, too, judged by ten training sequences. By
-# tokens drawn at random the cosine is about 0.
+# At each of three prices the free $W$ does *better* than the trained one, and a Gaussian direction worse. The
+# free $W$ is ahead in both layers of ten networks on each task, too. By tokens drawn at random the cosine is
+# about 0.
 #
 # With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. From a $W_0$ that
 # has shrunk alike the free $W$ is ahead there.
@@ -487,7 +485,8 @@ def along(M, layer):
 
 pairs = [to_its_svm(along(random_slopes(a), layer), layer).mean() for layer, a in enumerate(learned)]
 print("your network, layers 1 and 2: cosine", np.array(pairs))
-assert abs(np.mean(pairs) - np.mean(level[1.0])) < 0.06, again.format("18.2")
+level = np.mean([to_its_svm(trained[layer], layer).mean() for layer in (0, 1)])
+assert abs(np.mean(pairs) - level) < 0.06, again.format("18.2")
 ten = measured("18.ten").load()  # twenty networks a task, see 18.6
 both = ten.nobody.values, ten.own_seen.values[:, :, -1]  # (tasks, networks, layers, heads)
 nobody, ours = (values.mean((1, 3)).ravel() for values in both)
@@ -501,11 +500,11 @@ assert abs(nobody - ours).max() < 0.04
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 An instrument, calibrated
 #
-# Can another number? Lesson 10's theorem says when a head should go to its SVM. If (1) tokens and readout
-# stay, (2) no finite answer is the best, (3) $W$ itself takes small gradient steps, and (4) it starts near
-# the SVM of a selection whose support tokens score less, its direction goes to that SVM. Below, a **linear
-# layer**, attention alone, has (1), with labels (2), not (3); **transformers** have (2) at most. Of (4) we do
-# not know.
+# Can another number? Lesson 10's theorem says when a head should go to its SVM: if (1) tokens and readout
+# stay, and one token asks, (2) no finite answer is the best, (3) $W$ itself takes small gradient steps, and
+# (4) it starts long, and near the SVM of a selection whose support tokens score less, then its direction goes
+# to that SVM. The **linear layer** below has (1), but that every word asks, with labels (2), not (3);
+# **transformers** have (2) at most. Of (4) we do not know.
 #
 # **The instrument.** A head learns ten sequences. Two SVMs judge it, of what the *trained* $W$ selects in
 # these ten and in ten unseen ones. The *gap* of a movement is its cosine to the first minus that to the
@@ -518,8 +517,8 @@ assert abs(nobody - ours).max() < 0.04
 # far. Each is trained for 400 steps of Adam at 0.003 on all ten sequences. Labels are also judged on the way,
 # where they have gone as far as the targets in the end. Distances are in units of $\lVert W_0\rVert_F$.
 #
-# In the linear layer, for sentences of 16 words, every word asks. Adam trains $K$ and $Q$, of 8 columns;
-# random embeddings of length $\sqrt d$ and a readout of length 4 stay.
+# The linear layer is attention alone, over 16 words. Adam trains $K$ and $Q$, of 8 columns; random embeddings
+# of length $\sqrt d$ and a readout of length 4 stay.
 
 # %% [markdown]
 # ### Exercise 18.3: What a zero rules out
@@ -558,7 +557,7 @@ check("18.3", seen_from)
 
 # %% [markdown]
 # Each line is a loss: its mean distance, and its excess with a 95% interval, in forty linear layers or twenty
-# transformers ([`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py)). Then come differences.
+# transformers ([`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py)).
 #
 # **Predict before you run on:** will sharp targets have the excess of labels, or that of soft targets?
 
@@ -617,14 +616,14 @@ axes[0].set_ylabel("excess (the SVM itself: 1)")
 show(
     fig,
     alt="Excess with intervals against distance. Left, linear layers: at d = 32 labels rise from 0.05 at "
-    "distance 1.1 to 0.15 at 3.3, targets from 0.02 to 0.13; at d = 16 labels rise from 0.06 at 1.6 to 0.13 at "
-    "4.5, targets from 0.03 to 0.11. Right, transformers: labels and targets have 0.02 to 0.03 on sentences, at "
-    "distances of 0.25 to 0.4, and 0.04 to 0.06 on digits, at 0.45 to 0.6.",
+    "distance 1.1 to 0.15 at 3.3, targets from 0.02 to 0.13; at d = 16 labels rise from 0.06 at 1.6 to 0.13 "
+    "at 4.5, targets from 0.03 to 0.11. Right, transformers: labels and targets have 0.02 to 0.03 on "
+    "sentences, at distances of 0.25 to 0.4, and 0.04 to 0.06 on digits, at 0.45 to 0.6.",
 )
 
 # %% [markdown]
-# **Figure 3.** The excess against the distance: labels on their way (filled), soft and sharp targets in the
-# end (hollow, drawn a little to the left).
+# **Figure 3.** Excess against distance: labels on their way (filled), soft and sharp targets in the end
+# (hollow, drawn a little to the left).
 
 # %% [markdown]
 # **The instrument sees distance.** In the linear layer the excess grows with it, from 0.02 to 0.15. After 400
@@ -633,7 +632,7 @@ show(
 # excess in it about the same.
 #
 # **In the transformers nothing here tells labels from targets.** Labels go at most 1.6 times as far, and all
-# losses have a small excess. Whether a head goes to its SVM remains open.
+# losses have a small excess.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
@@ -664,7 +663,7 @@ assert min(apart.whole.sel(setting="base").min() - 0.99, nuclear.min() - 0.8) > 
 assert longer.decided.sel(setting="+ norm before the readout").max() < 0.2
 
 # %% [markdown]
-# - **Little turned** (medians of 0.97 or more): a learned readout, every token asking, weight decay.
+# - **Little turned:** a learned readout, every token asking, weight decay.
 # - **Nearer to lesson 11's SVM,** of the nuclear norm: keys and queries, 0.93 against 0.71.
 # - **Ahead of the free $W$, not at the SVM:** Adam, 0.84 in the longer runs, and an MLP, 0.74.
 # - **Not always:** with learned embeddings the smallest of ten cosines is 0.47; if every token asks, too, $W$
@@ -744,9 +743,9 @@ assert 0 < largest < 5e-4, again.format("18.4")
 #
 # Three directions:
 #
-# - **Moving tokens.** The first slope is over untrained tokens. Take trained ones.
+# - **Moving tokens.** Take the first slope over trained tokens.
 # - **The right norm.** Does the nuclear norm's SVM see more near the start?
-# - **Ten times longer.** Labels can run on, targets cannot. What does the excess become?
+# - **Ten times longer.** Labels can run on, targets cannot.
 
 # %% [markdown]
 # <details><summary>Open problems that the papers themselves leave, informally</summary>
@@ -782,10 +781,8 @@ progress("18")
 # ## Summary
 #
 # - The SVM over a head's own selection agrees with its movement, **and with one that nobody trained.**
-# - The excess over the first slope sees how far training went. In our transformers it tells nothing of
-#   labels.
-# - What is an SVM, then? In one linear layer over tokens that stand still, of the size we tried, $W$ itself,
-#   by gradient descent.
+# - The excess over the first slope sees how far training went.
+# - What is an SVM, then? $W$ itself, by gradient descent, in one linear layer over tokens that stand still.
 # - **The limits:** two data sets, and one size of transformer.
 #
 # **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients are

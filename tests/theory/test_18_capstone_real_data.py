@@ -6,8 +6,8 @@ norm before the readout takes the direction down to that control, and so do movi
 asks; an MLP only delays the decision. In a two-layer transformer the SVM of a head's own selection has
 a cosine well above that of random tokens or of another head, and below that of a matrix that nobody trained;
 attention sharpens while the data are fitted. By judges that stay, labels have a larger excess over the first
-slope than soft targets in a linear layer after 400 steps, but sharp targets, whose finite minimum is far, have
-it too: the excess follows the distance.
+slope than soft targets in a linear layer after 400 steps, but sharp targets, whose minimum is far, have it
+too: the excess follows the distance.
 """
 
 import pytest
