@@ -497,11 +497,11 @@ assert abs(nobody - ours).max() < 0.04
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 An instrument, calibrated
 #
-# Can another number? Lesson 10's theorem says when a head should go to its SVM: if (1) tokens and readout
-# stay, and one token asks, (2) no finite answer is the best, (3) $W$ itself takes small gradient steps, and
-# (4) it starts long, and near the SVM of a selection whose support tokens score less, then its direction goes
-# to that SVM. The **linear layer** below has (1), but that every word asks, with labels (2), not (3);
-# **transformers** have (2) at most. Of (4) we do not know.
+# Can another number tell? Lesson 10's theorem says when a head should go to its SVM: if (1) tokens and
+# readout stay, and one token asks, (2) no finite answer is the best, (3) $W$ itself takes small gradient
+# steps, and (4) it starts long, and near the SVM of a selection whose support tokens score less, then its
+# direction goes to that SVM. The **linear layer** below has (1), but that every word asks, with labels (2),
+# not (3); **transformers** have (2) at most. Of (4) we do not know.
 #
 # **The instrument.** A head learns ten sequences. Two SVMs judge it, of what its *trained* $W$ selects in
 # these ten and in ten unseen ones. The *gap* of a movement is its cosine to the first minus that to the
@@ -626,11 +626,11 @@ show(
 # %% [markdown]
 # **The instrument sees distance.** In the linear layer the excess grows with it, from 0.02 to 0.15. After 400
 # steps labels are 0.13 ahead of soft targets. But sharp targets, whose best answer is finite, are 0.11 ahead
-# of them, too. Equally far, labels lead by 0.02 or 0.03. At $d = 16$ the unit is less than half as large, the
-# excess in it about the same.
+# of them, too. Equally far, labels keep a lead of 0.02 or 0.03: most of it came by going further. At $d = 16$
+# the unit is less than half as large, the excess in it about the same.
 #
-# **In the transformers nothing here tells labels from targets.** Labels go at most 1.6 times as far, and all
-# losses have a small excess.
+# **In the transformers nothing here tells labels from targets.** Labels go at most 1.6 times as far, and with
+# each loss the excess is small.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
