@@ -1,8 +1,10 @@
 """Exercises of lesson 14: sequences and causal masks."""
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr
 
-from course.check.specification import Exercise, known
+from course.check.specification import Compare, Exercise, known
 
 
 # --------------------------------------------------------------------------- 14.1 whose output moves
@@ -173,230 +175,157 @@ PRICE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 14.3 the crowd, first and last
-def _share(lengths, seen):
-    """What the positions' squared lengths add up to, over those of full attention."""
-    return float(np.sum(lengths(seen)) / np.sum(lengths(np.full(len(seen), len(seen)))))
+# --------------------------------------------------------------------------- 14.3 the tie level
+def _excess(a):
+    """The mean of max(x - a, 0) for x from N(0, 1)."""
+    return np.exp(-a * a / 2) / (2 * np.pi) ** 0.5 - a * ndtr(-a)
 
 
-def _first_length(m):
-    return (1 - 1 / m) / m
-
-
-def _last_length(m):
-    return 1 - 1 / m
-
-
-def _forecast_by(
-    first=lambda seen: _share(_first_length, seen),
-    last=lambda seen: _share(_last_length, seen),
+def _level_by(
+    others=lambda m: m - 1,
+    given=_excess,
+    climbed=lambda a: a,
+    count=lambda m, a: (m - 1) * ndtr(-a),
 ):
-    """An answer from its two parts."""
+    """An answer from the balance others * given = climbed, and how it counts at this level."""
 
-    def answer(seen):
-        seen = np.asarray(seen)
-        return first(seen), last(seen)
+    def answer(m):
+        level = brentq(lambda a: others(m) * given(a) - climbed(a), 0, 10, xtol=1e-13)
+        return level, count(m, level)
 
     return answer
 
 
-_forecast = _forecast_by()
+_level = _level_by()
 
 
-def _first_by(lengths):
-    return _forecast_by(first=lambda seen: _share(lengths, seen))
+def _level_cases(rng):
+    """From a few tokens to very many."""
+    return [(int(m),) for m in (4, 10, rng.integers(20, 200), rng.integers(1000, 30_000))]
 
 
-def _last_by(lengths):
-    return _forecast_by(last=lambda seen: _share(lengths, seen))
-
-
-def _forecast_cases(rng):
-    """A causal mask, and others in which several see all or none does, and some have no choice."""
-    cases = [(np.arange(1, 5),), (np.array([1, 3, 2, 2, 4]),)]
-    for T, wide in ((4, 2), (6, 2), (8, 3)):
-        narrow = rng.integers(2, T, size=T - wide)
-        narrow[0] = 1
-        cases.append((rng.permutation(np.concatenate([np.full(wide, T), narrow])),))
-    return cases
-
-
-FORECAST = Exercise(
+LEVEL = Exercise(
     id="14.3",
-    title="The crowd, first and last",
+    title="The tie level",
     points=3,
     minutes=15,
     difficulty=3,
-    reference=_forecast,
-    cases=_forecast_cases,
+    reference=_level,
+    cases=_level_cases,
+    compare=Compare(rtol=1e-4),
     misconceptions=known(
-        lambda seen: _forecast(seen)[::-1],
-        "First and last have changed places.",
-        _first_by(_last_length),
-        "First: a is not yet x_alpha less the mean. Differentiate f where all attention is 1/m.",
-        _first_by(lambda m: (1 - 1 / m) / m**2),
-        "First: each of the m entries of a has the variance (1 - 1/m) / m^2. There are m of them.",
-        _first_by(lambda m: 1 / m),
-        "First: the derivative takes off the mean score, which costs the factor 1 - 1/m.",
-        _first_by(lambda m: (m > 1) / m),
-        "First: the derivative takes off the mean score: 1/m is still to be multiplied by 1 - 1/m.",
-        _first_by(lambda m: 1 / m**2),
-        "First: a has m entries (score less mean) / m, each of the mean square (1 - 1/m) / m^2.",
-        _first_by(lambda m: m - 1.0),
-        "First: the derivative has the attention, 1/m, as a factor; it counts squared.",
-        _first_by(lambda m: (1 - 1 / m) ** 2 / m),
-        "First: a score less the mean of m has the mean square 1 - 1/m; that is not squared again.",
-        _first_by(lambda m: (m > 1) * 1.0),
-        "First: not all who choose count alike: the attention 1/m is a factor of the derivative.",
-        _first_by(lambda m: ((1 - 1 / m) / m) ** 0.5),
-        "First: the sum of |a|^2, not of |a|.",
-        _last_by(lambda m: m - 1.0),
-        "Last: those are the rows, m - 1 a position. But they share one term: how long is its a?",
-        _last_by(lambda m: 1.0 * m),
-        "Last: not tokens count but terms, one a position: how long is a where m tokens are seen?",
-        _last_by(lambda m: 1.0 * (m > 1)),
-        "Last: those who choose do not count alike: |a|^2 is 1 - 1/m (exercise 14.2), a half with two.",
-        _last_by(lambda m: (1 - 1 / m) ** 0.5),
-        "Last: the sum of |a|^2, not of |a|.",
-        _last_by(lambda m: (1 - 1 / m) ** 2),
-        "Last: |a|^2 itself is 1 - 1/m (exercise 14.2): it is not squared again.",
-        _last_by(lambda m: 1 / m),
-        "Last: |a|^2 is 1 - 1/m (exercise 14.2): a is x_alpha less the mean of the m tokens.",
-        _forecast_by(
-            first=lambda seen: float(np.mean(_first_length(seen))),
-            last=lambda seen: float(np.mean(_last_length(seen))),
-        ),
-        "Over what it is with full attention, where every position sees T tokens.",
-        _forecast_by(
-            first=lambda seen: float(np.sum(_first_length(seen))),
-            last=lambda seen: float(np.sum(_last_length(seen))),
-        ),
-        "Over what it is with full attention, where T positions see T tokens each.",
-        _forecast_by(
-            first=lambda seen: _share(_first_length, seen) ** 0.5,
-            last=lambda seen: _share(_last_length, seen) ** 0.5,
-        ),
-        "The factor of S, the sum of squares, not its root.",
-        lambda seen: tuple(1 / one for one in _forecast(seen)),
-        "The other way round: the mask's sum over that of full attention.",
-        lambda seen: tuple(1 - one for one in _forecast(seen)),
-        "A factor by which S changes, not the part it loses.",
-        lambda seen: tuple(
-            _share(one, np.append(seen[seen < len(seen)], len(seen))) for one in (_first_length, _last_length)
-        ),
-        "Count the terms of all positions.",
+        lambda m: _level(m)[::-1],
+        "Level and number have changed places.",
+        _level_by(others=lambda m: m, count=lambda m, a: m * ndtr(-a)),
+        "m tokens are seen, the selected one among them: m - 1 others.",
+        _level_by(count=lambda m, a: m * ndtr(-a)),
+        "The number: the selected one is not among those above the level; count m - 1 others.",
+        _level_by(others=lambda m: m),
+        "The balance: m - 1 others give, not m.",
+        _level_by(count=lambda m, a: 1 + (m - 1) * ndtr(-a)),
+        "The number: the selected token is no tie. Count the others alone.",
+        _level_by(count=lambda m, a: ndtr(-a)),
+        "The number, not the share: m - 1 others, each above the level with the chance Q.",
+        _level_by(count=lambda m, a: a * a),
+        "The square of the level is what the number comes near to for very large m. Count: (m - 1) Q.",
+        _level_by(given=lambda a: np.exp(-a * a / 2) / (2 * np.pi) ** 0.5),
+        "A tied token comes down by x - theta, not by x: its mean part is phi - theta Q.",
+        _level_by(given=lambda a: ndtr(-a)),
+        "Balance what the tied tokens come down by, x - theta each, not how many they are.",
+        _level_by(given=lambda a: _excess(a) / ndtr(-a), others=lambda m: 1),
+        "That is what *one* tied token comes down by, and the selected one climbs by all of them together.",
+        _level_by(climbed=lambda a: 2 * a),
+        "The selected token climbs from its mean, 0, to theta: by theta.",
+        _level_by(given=lambda a: ndtr(-a), climbed=lambda a: 1),
+        "That is the level which one of the others passes on the mean. They have to balance the climb.",
+        lambda m: ((2 * np.log(m)) ** 0.5, 2 * np.log(m)),
+        "That is an upper end for theta. Solve the balance.",
+        lambda m: (_level(m)[0], 2 * np.log(m)),
+        "The number: 2 ln m is far too large at any m that we can reach. Count: (m - 1) Q.",
+        lambda m: _level(m)[0],
+        "That is the level. Return the number of others above it, too.",
+        lambda m: _level(m)[1],
+        "That is the number. Return the level, too, in front of it.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 14.4 who falls for the padding
-def _falls_by(
-    scores=lambda values, y: y[..., None] * values[:, None],
-    worse=lambda scores, real: np.where(real[:, None], scores, -np.inf).max(axis=-1) < 0,
-    only_real=True,
-    only_padded=True,
-):
-    """An answer from the scores, when padding beats them, and where this cannot happen."""
+# --------------------------------------------------------------------------- 14.4 the share that falls
+def _share_by(chance, weight=lambda m, T: m, over=lambda m, T: m.sum(), padded=True):
+    """An answer from the chance of a position, how positions count, and whether only padded sequences do."""
 
-    def answer(values, y, lengths):
-        real = np.arange(values.shape[1]) < np.asarray(lengths)[:, None]
-        falls = worse(scores(values, y), real)
-        if only_real:
-            falls = falls & real
-        if only_padded:
-            falls = falls & ~real.all(axis=1, keepdims=True)
-        return falls
+    def answer(lengths, T):
+        m = np.asarray(lengths, dtype=float)
+        found = weight(m, T) * chance(m, T)
+        return float(found[m < T].sum() if padded else found.sum()) / over(m, T)
 
     return answer
 
 
-_falls = _falls_by()
+def _halves(m, T):
+    return 0.5**m
 
 
-def _padding_cases(rng):
-    """One sequence of each kind: alone and worse than nothing, alone and good, without padding, and mixed."""
-    cases = []
-    for T in (4, 5):
-        values, y = rng.normal(size=(7, T)), rng.choice([-1.0, 1.0], size=(7, T))
-        lengths = np.array([1, 1, T, 2, 2, 3, 3])
-        size = np.abs(values)
-        y[0, 0] = -np.sign(values[0, 0])
-        y[1, 0] = np.sign(values[1, 0])
-        values[2], y[2, :2] = (
-            size[2] + 0.1,
-            (-1, 1),
-        )  # all tokens are worse than nothing, but there is no padding
-        values[3, :2], y[3, :2] = size[3, :2] + 0.1, (1, -1)
-        values[4, :2], y[4, :2] = (-size[4, :2].sum() - 0.5, size[4, 1] + 0.1), (1, -1)
-        values[5, :3], y[5, :3] = -size[5, :3] - 0.1, (1, -1, 1)
-        values[6, :3], y[6, :3] = (size[6, 0] + 0.1, -size[6, 1] - 0.1, size[6, 2] + 3), (1, 1, -1)
-        values[3:6, 3:] = 5.0  # whatever the padding holds
-        values[[0, 1], 1:] = rng.choice([-5.0, 5.0], size=(2, T - 1))
-        values[0, 1] = 5 * y[0, 0]  # a good score, if padding were read
-        y[0, 1:], y[3, 2:], y[5, 3:] = y[0, 0], -1, 1
-        order = rng.permutation(7)
-        cases.append((values[order], y[order], lengths[order]))
-    values, y = np.full((5, 6), 50.0), np.ones((5, 6))  # nobody is as long as T
-    values[:, ::2] *= -1
-    values[:2, 0] = -0.005, 0.005
-    values[2, :2], y[2, :2] = -np.abs(rng.normal(size=2)) - 0.1, (1, -1)
-    values[3, :3], y[3, :3] = (0.6, 0.2, 0.005), (-1, 1, -1)
-    values[4, :4], y[4, :4] = (-0.005, -0.1, -2, -0.3), (1, -1, 1, -1)
-    return [*cases, (values, y, np.array([1, 1, 2, 3, 4]))]
+_falling = _share_by(_halves)
 
 
-def _largest_value_first(values, y, lengths):
-    real = np.arange(values.shape[1]) < np.asarray(lengths)[:, None]
-    best = np.where(real, values, -np.inf).max(axis=1, keepdims=True)
-    return (y * best < 0) & real & ~real.all(axis=1, keepdims=True)
+def _length_cases(rng):
+    """One sequence, then some of which a few are as long as T, and some of which none is."""
+    cases = [(np.array([2]), 4), (np.array([1, 3, 3]), 3)]
+    for T in (5, 6, 8):
+        lengths = np.concatenate(([1, 2, T, T - 1], rng.integers(1, T + 1, size=4)))
+        cases.append((rng.permutation(lengths), T))
+    return [*cases, (rng.integers(1, 6, size=7), 9)]
 
 
-FALLS = Exercise(
+SHARE = Exercise(
     id="14.4",
-    title="Who falls for the padding?",
+    title="The share that falls",
     points=2,
-    minutes=6,
+    minutes=7,
     difficulty=2,
-    reference=_falls,
-    cases=_padding_cases,
+    reference=_falling,
+    cases=_length_cases,
     misconceptions=known(
-        _falls_by(scores=lambda values, y: values[:, None] + 0 * y[..., None]),
-        "The label is missing: the score is y v.x, so a position with label -1 wants the smallest value.",
-        _falls_by(scores=lambda values, y: y[:, None] * values[:, None]),
-        "The label is that of the position k that asks, not that of the token t.",
-        _falls_by(only_padded=False),
-        "A sequence as long as T has no padding to look at.",
-        _falls_by(only_real=False),
-        "Positions that are padding themselves answer False.",
-        _falls_by(worse=lambda scores, real: np.where(real[:, None], scores, np.inf).min(axis=-1) < 0),
-        "Padding has to beat the *best* real token, not the worst.",
-        _falls_by(worse=lambda scores, real: np.diagonal(scores, axis1=1, axis2=2) < 0),
-        "A position may select any real token of its sequence, not only its own.",
-        _falls_by(worse=lambda scores, real: scores.max(axis=-1) < 0),
-        "What `values` holds at padding means nothing: leave it out of the maximum.",
-        _falls_by(
-            worse=lambda scores, real: (
-                np.where(real[:, None] & np.tri(real.shape[1], dtype=bool), scores, -np.inf).max(axis=-1) < 0
-            )
-        ),
-        "The attention is full here: a position sees the real tokens after it, too.",
-        _falls_by(worse=lambda scores, real: np.where(real[:, None], scores, 0).sum(axis=-1) < 0),
-        "Not the mean score but the best one competes with the padding's 0.",
-        _falls_by(scores=lambda values, y: -y[..., None] * values[:, None]),
-        "The sign: padding wins where the best real score is *below* its 0.",
-        _falls_by(worse=lambda scores, real: np.where(real[:, None], scores, -np.inf).max(axis=-1) > 0),
-        "The other way round: where a real token has a positive score, the padding's 0 loses.",
-        lambda values, y, lengths: _falls(values, y, lengths) & (lengths < max(lengths))[:, None],
-        "All sequences are filled up to the width of `values`: the longest may be padded, too.",
-        lambda values, y, lengths: _falls(values, y, lengths).any(axis=1),
-        "Each position answers for itself, with its own label: (n, T).",
-        lambda values, y, lengths: _falls(values, np.repeat(y[:, :1], y.shape[1], axis=1), lengths),
-        "Each position has a label of its own, not that of the first one.",
-        lambda values, y, lengths: _falls(values, y, lengths) & (y > 0),
-        "A position with label -1 falls for padding, too: where all real values are positive.",
-        _largest_value_first,
-        "With y = -1 the best token is that of the *smallest* value: first times y, then the largest.",
+        _share_by(_halves, padded=False),
+        "A sequence of T tokens has no padding to look at: its positions count, but none falls.",
+        _share_by(_halves, weight=lambda m, T: 1, over=lambda m, T: len(m)),
+        "The share of positions, not of sequences: a sequence of m tokens has m of them.",
+        _share_by(_halves, weight=lambda m, T: 1, over=lambda m, T: len(m), padded=False),
+        "The share of positions: one of m tokens has m of them, and none of those of T tokens falls.",
+        _share_by(_halves, over=lambda m, T: T * len(m)),
+        "Over the real positions: those that are padding themselves do not ask.",
+        _share_by(_halves, over=lambda m, T: max(m[m < T].sum(), 1e-9)),
+        "The share of all real positions, those of sequences without padding among them.",
+        _share_by(lambda m, T: 1 - 0.5**m),
+        "The other way round: padding wins where *all* m scores are negative, with the chance 2^-m.",
+        _share_by(lambda m, T: 0.5),
+        "A position may select any of its m real tokens, not only its own: all m scores must be negative.",
+        _share_by(lambda m, T: 1 / (m + 1)),
+        "Padding is no random score among m + 1: it is 0, and each of the m real ones is negative with 1/2.",
+        _share_by(lambda m, T: (T - m) / T),
+        "Not by how many: copies of padding have the same score 0. Which scores must it beat?",
+        _share_by(lambda m, T: 1 / (T - m + 1)),
+        "How many copies the padding has does not matter: its score is 0.",
+        _share_by(lambda m, T: 0.5 ** (m - 1)),
+        "All m scores must be negative, one factor 1/2 each.",
+        _share_by(lambda m, T: 0.5 ** (m + 1)),
+        "All m scores must be negative, one factor 1/2 each; the label is no factor more.",
+        _share_by(lambda m, T: 0.5**T),
+        "Only the m real tokens have scores of their own, not T.",
+        _share_by(lambda m, T: 0.5 ** (T - m)),
+        "It is the m real scores that must all be negative; how much padding there is does not matter.",
+        _share_by(lambda m, T: (1 - 0.5**m) / np.maximum(m, 1)),
+        "That is causal attention with padding in front. Here each position sees all m real tokens.",
+        _share_by(lambda m, T: 1.0),
+        "Padding wins only where all m real scores are negative.",
+        lambda lengths, T: 1 - _falling(lengths, T),
+        "Those that stay; return the share that falls.",
+        lambda lengths, T: _falling(lengths, T) * float(np.sum(lengths)),
+        "That is the expected number; return the share of the real positions.",
+        lambda lengths, T: 100 * _falling(lengths, T),
+        "A share between 0 and 1, not per cent.",
     ),
 )
 
-EXERCISES = [MOVES, PRICE, FORECAST, FALLS]
+EXERCISES = [MOVES, PRICE, LEVEL, SHARE]

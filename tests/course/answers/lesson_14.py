@@ -37,27 +37,35 @@ def price_by_least_squares(sees, scale=1.0, one_too_many=False):
     return total
 
 
-def forecast_by_counting(seen, first=lambda m: (m - 1) / m**2, last=lambda m: (m - 1) / m):
-    """In loops."""
-    T = len(seen)
-    return [sum(map(of, map(int, seen))) / (T * of(T)) for of in (first, last)]
+def level_by_bisection(m, others=-1, by=lambda x, a: x - a, climbed=lambda a: a, count=None):
+    """Sums over a fine grid in place of the normal integrals, and halving."""
+    x = np.linspace(0, 12, 240_001)
+    density = np.exp(-x * x / 2) / (2 * np.pi) ** 0.5 * (x[1] - x[0])
+
+    def mean(values, a):  # over those above a; the cell that holds a counts in part
+        inside = np.clip((x - a) / (x[1] - x[0]) + 0.5, 0, 1)
+        return float((values * inside * density).sum())
+
+    low, high = 0.0, 10.0
+    for _ in range(50):
+        a = (low + high) / 2
+        low, high = (a, high) if (m + others) * mean(by(x, a), a) > climbed(a) else (low, a)
+    return low, (count or (lambda m, a, Q: (m - 1) * Q))(m, low, mean(np.ones_like(x), low))
 
 
-def forecast_by_linear_algebra(seen):
-    """The first from the covariance of s = 1/m times (1 - mean), the last from the norms of exercise 14.2."""
-    T = len(seen)
-    first = [np.trace((np.eye(m) - 1 / m) @ (np.eye(m) - 1 / m).T) / m**2 for m in map(int, seen)]
-    sees = np.arange(T) < np.asarray(seen)[:, None]
-    last = price_by_least_squares(sees) / price_by_least_squares(np.ones_like(sees))
-    return np.array([sum(first) / (1 - 1 / T), last])
+def level_by_newton(m):
+    """The same balance, (m - 1) phi = theta (1 + (m - 1) Q), by Newton's method from 0.5."""
+    a = 0.5
+    for _ in range(60):
+        phi, Q = np.exp(-a * a / 2) / (2 * np.pi) ** 0.5, float(torch.special.ndtr(torch.tensor(-a).double()))
+        a = a + ((m - 1) * (phi - a * Q) - a) / ((m - 1) * Q + 1)
+    return np.array([a, (m - 1) * Q])
 
 
-def falls_in_loops(values, y, lengths, below=0.0):
-    found = np.zeros(values.shape, dtype=bool)
-    for i, m in enumerate(map(int, lengths)):
-        for k in range(m):
-            found[i, k] = m < values.shape[1] and all(y[i, k] * values[i, t] < below for t in range(m))
-    return found
+def share_by_counting(lengths, T, chance=lambda m, T: 1 / 2**m, falls=lambda m, T: m < T):
+    """Position for position."""
+    chances = [chance(m, T) if falls(m, T) else 0.0 for m in map(int, np.asarray(lengths)) for _ in range(m)]
+    return np.mean(chances)
 
 
 ANSWERS = {
@@ -97,47 +105,49 @@ ANSWERS = {
         ],
     },
     "14.3": {
-        "also_right": forecast_by_linear_algebra,
+        "also_right": level_by_newton,
         "wrong": [
-            lambda seen: forecast_by_counting(seen, first=lambda m: (m - 1) / m),
-            lambda seen: forecast_by_counting(seen, first=lambda m: 1 / m),
-            lambda seen: forecast_by_counting(seen, first=lambda m: (m - 1) / m**3),
-            lambda seen: forecast_by_counting(seen, first=lambda m: (m - 1) ** 2 / m**3),
-            lambda seen: forecast_by_counting(seen, first=lambda m: (m - 1) ** 0.5 / m),
-            lambda seen: forecast_by_counting(seen, last=lambda m: m - 1),
-            lambda seen: forecast_by_counting(seen, last=lambda m: float(m > 1)),
-            lambda seen: forecast_by_counting(seen, last=lambda m: (m - 1) / (m + 1)),
-            lambda seen: forecast_by_counting(seen, last=lambda m: np.log(m)),
-            lambda seen: forecast_by_counting(seen)[::-1],
-            lambda seen: forecast_by_counting(seen)[:1],
-            lambda seen: [round(one, 1) for one in forecast_by_counting(seen)],
-            lambda seen: np.prod(forecast_by_counting(seen)),
-            lambda seen: forecast_by_counting(np.minimum(seen, max(seen) - 1)),
-            lambda seen: forecast_by_counting(seen[:-1]),
-            lambda seen: forecast_by_counting(np.arange(1, len(seen) + 1)),
+            lambda m: level_by_newton(m - 1),
+            lambda m: level_by_newton(m + 1),
+            lambda m: level_by_newton(m)[::-1],
+            lambda m: level_by_newton(m)[:1],
+            lambda m: level_by_newton(m).round(2),
+            lambda m: level_by_newton(m) * [1, 2],
+            lambda m: level_by_newton(m) ** 2,
+            lambda m: level_by_newton(m) + np.array([0, 1]),
+            lambda m: (0.0, (m - 1) / 2),
+            lambda m: (level_by_newton(m)[0], np.log(m)),
+            lambda m: (np.log(m) ** 0.5, np.log(m)),
+            lambda m: level_by_bisection(m, others=1),
+            lambda m: level_by_bisection(m, by=lambda x, a: x),
+            lambda m: level_by_bisection(m, by=lambda x, a: (x - a) ** 2),
+            lambda m: level_by_bisection(m, by=lambda x, a: (x - a) / 2),
+            lambda m: level_by_bisection(m, climbed=lambda a: a * a),
+            lambda m: level_by_bisection(m, climbed=lambda a: 1 + a),
+            lambda m: level_by_bisection(m, count=lambda m, a, Q: (m - 1) * 2 * Q),
+            lambda m: level_by_bisection(m, count=lambda m, a, Q: (m - 1) * (1 - Q)),
         ],
     },
     "14.4": {
-        "also_right": falls_in_loops,
+        "also_right": share_by_counting,
         "wrong": [
-            lambda values, y, lengths: np.zeros(values.shape, dtype=bool),
-            lambda values, y, lengths: ~falls_in_loops(values, y, lengths),
-            lambda values, y, lengths: falls_in_loops(values, np.ones_like(y), lengths),
-            lambda values, y, lengths: falls_in_loops(values, y, np.minimum(lengths, 2)),
-            lambda values, y, lengths: falls_in_loops(values, y, np.minimum(lengths, 1)),
-            lambda values, y, lengths: falls_in_loops(values, y, lengths).any(axis=1),
-            lambda values, y, lengths: (
-                falls_in_loops(np.c_[values, values], np.c_[y, y], lengths)[:, : values.shape[1]]
-                & (lengths < max(lengths))[:, None]
-            ),
-            lambda values, y, lengths: falls_in_loops(
-                values, np.repeat(y[:, -1:], y.shape[1], axis=1), lengths
-            ),
-            lambda values, y, lengths: falls_in_loops(values + 0.01 * y[:, :1], y, lengths),
-            lambda values, y, lengths: falls_in_loops(values, y, lengths, -0.01),
-            lambda values, y, lengths: falls_in_loops(values, y, lengths, 0.01),
-            lambda values, y, lengths: falls_in_loops(values, y, lengths) & (y < 0),
-            lambda values, y, lengths: falls_in_loops(values, y, lengths) & (np.arange(values.shape[1]) == 0),
+            lambda lengths, T: 0.0,
+            lambda lengths, T: share_by_counting(lengths, T + 1),
+            lambda lengths, T: share_by_counting(lengths, T - 1),
+            lambda lengths, T: share_by_counting(lengths[:-1], T) if len(lengths) > 1 else 0.0,
+            lambda lengths, T: share_by_counting(lengths, T, falls=lambda m, T: m > 1),
+            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 / 2),
+            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 / m),
+            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 / (m + 1)),
+            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 / 2 ** (m - 1)),
+            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 - 1 / 2**m),
+            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 / 2**T),
+            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 - m / T),
+            lambda lengths, T: share_by_counting(np.unique(lengths)[:-1], T),
+            lambda lengths, T: share_by_counting(np.full(len(lengths), round(np.mean(lengths))), T),
+            lambda lengths, T: share_by_counting(lengths, T) * np.mean(lengths) / T,
+            lambda lengths, T: np.mean(0.5 ** np.asarray(lengths)),
+            lambda lengths, T: round(share_by_counting(lengths, T), 2),
         ],
     },
 }
