@@ -1,25 +1,23 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 14 · Sequences and causal masks
 #
-# Up to now one query looked at each sequence. In a transformer *every* token asks, about all tokens of its
-# sequence or, in a language model, about those before it. All these queries share one matrix $W$.
+# Up to now one query looked at each sequence. In a transformer *every* token asks, in a language model about
+# the tokens before it. All these queries share one matrix $W$.
 #
 # **The question: where does training go when every position asks and one W has to answer them all?**
 #
-# In our runs it goes to one SVM over all positions, and a mask only says which rows that SVM has. So we ask
-# what it costs that all share one $W$, how many positions it has room for, and how much more room longer
-# sequences need. Room is not enough, though: at the end we see where training misses a choice that $W$ could
-# make.
+# In our runs it goes to one SVM over all positions. So we ask what it costs that all share one $W$, for how
+# many positions it has room, and how much more room longer sequences need. Room is not enough, though: at
+# the end training misses choices that $W$ could make.
 
 # %% [markdown]
 # **After this lesson you can**
 #
 # - say what a mask takes out of the output, the loss and the SVM;
 # - predict $\lVert W_{\mathrm{mm}}\rVert$ from the mask alone, where tokens are orthonormal;
-# - forecast how much of $W$ a choice uses up, and why that grows so slowly with the length of a sequence;
-# - predict at which dimension one $W$ can make a random choice of tokens;
+# - forecast how much of $W$ a choice uses up, and at which dimension one $W$ can make a random choice;
 # - say how far a causal mask helps training to find the best choice;
-# - predict how many positions fall for the padding when its mask is forgotten.
+# - predict how many positions fall for padding whose mask is forgotten.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson 07](07_local_global_tokens.ipynb)
 # (global and local choices), [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$), and [lesson
@@ -59,12 +57,10 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # f_{ik} = \sum_t s_{ikt}\, v\cdot x_{it},$$
 #
 # over all $t$ (**full** attention), or only $t \le k$ (**causal**). The head $v$ is given; only $W$ is
-# trained. Each position has a label $y_{ik} = \pm 1$ of its own, as in the prediction of a next step. To
-# position $k$ the token $t$ has the score $y_{ik}\, v\cdot x_{it}$; the token with the largest is its best.
-# Training lowers the mean logistic loss of $y_{ik} f_{ik}$ over all positions.
-#
-# The next cell trains three sequences of five tokens under three masks. In the last one the sequence shown
-# has three tokens only.
+# trained. Each position has a label $y_{ik} = \pm 1$ of its own, a class of what comes next. To position $k$
+# the token $t$ has the score $y_{ik}\, v\cdot x_{it}$; the token with the largest is its best. Training
+# lowers the mean logistic loss of $y_{ik} f_{ik}$ over all positions. We try three masks; in the last the
+# sequence shown has three tokens only.
 
 # %%
 drawn = data.random_tokens(3, 5, 20, seed=5)
@@ -125,12 +121,9 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.2 What a mask hides
 #
-# Sequences have different lengths, and one array has one shape. So shorter ones are filled up with
-# **padding**, and a mask says who sees whom.
-#
-# A hidden token gets the logit $-\infty$. Then $e^{-\infty} = 0$: it has no attention, exactly. One thing
-# needs care: for a position that sees nothing, the softmax would be $0/0$. It gets zeros, and does not count
-# in the loss.
+# One array has one shape. So shorter sequences are filled up with **padding**, and a mask says who sees
+# whom. A hidden token gets the logit $-\infty$, and $e^{-\infty} = 0$: it has no attention, exactly. One
+# thing needs care: for a position that sees nothing, the softmax would be $0/0$. It gets zeros, and no loss.
 
 
 # %%
@@ -220,16 +213,15 @@ for sees in (visible(lengths.numpy(), 5, True), np.tile(gaps, (3, 1, 1))):
 
 # %% [markdown]
 # Lesson 06 had one query a sequence, say its first token. Now all tokens ask, and all their conditions stand
-# in one problem. To each condition belongs a **row** of the SVM, the matrix $(x_{i\alpha_{ik}} - x_{it})\,
+# in one problem. To each belongs a **row** of the SVM, the matrix $(x_{i\alpha_{ik}} - x_{it})\,
 # x_{ik}^\top$, and a **lead**, its inner product with $W$.
 #
 # Informally: a run that ends with one token per position, $\alpha$, goes in direction to
 # $W_{\mathrm{mm}}(\alpha)$, if $\alpha$ is locally optimal (lesson 07). What the paper proves, for one query
 # a sequence, asks for more: a start near that direction too, or conditions on the first gradient (lesson 12).
 #
-# Does training find its solution? Each position gets a fair coin as its label: we ask where $W$ goes, not
-# what it learns. A run is **global** if every position ends on its best token, and **local** if every
-# position ends on one token and the choice is locally optimal, but not the best.
+# Does training find it? Labels are fair coins: we ask where $W$ goes, not what it learns. A run is **global**
+# if every position ends on its best token, and **local** if it ends on another locally optimal choice.
 
 
 # %%
@@ -262,15 +254,14 @@ for name, causal in (("full", False), ("causal", True)):
 assert found["full"] < found["causal"]
 
 # %% [markdown]
-# After 600 steps $W$ points to the SAtt-SVM of the tokens it selected in each of these 160 runs. What
-# differs is *which* tokens: with a causal mask more runs are global. We come back to this in section 14.6.
+# In each of these 160 runs $W$ points to the SAtt-SVM of the tokens it selected. *Which* tokens these are
+# differs: with a causal mask more runs are global (section 14.6).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.4 What it costs that all share one W
 #
-# The margin of the SVM is $1/\lVert W_{\mathrm{mm}}\rVert$: the longer $W_{\mathrm{mm}}$, the smaller the
-# margin. How much longer does it become because all positions share it? We begin with orthonormal tokens,
-# where this can be computed by hand, and go on to random ones.
+# The margin of the SVM is $1/\lVert W_{\mathrm{mm}}\rVert$. How much longer does $W_{\mathrm{mm}}$ become
+# because all positions share it? We begin with orthonormal tokens, where a pencil is enough.
 
 # %% [markdown]
 # ### Exercise 14.2: The price of a mask
@@ -318,17 +309,17 @@ for name, causal in (("full", False), ("causal", True)):
     print(f"orthonormal tokens, {name}: |W|^2 = {price:.2f}, whatever the choice")
 
 # %% [markdown]
-# **With orthonormal tokens nobody is in another's way.** A position that selects $\alpha$ of $m$ tokens
-# adds the term $a\, x_{ik}^\top$ to $W$, where $a$ is $x_\alpha$ less the mean of the $m$. This term moves no
-# other position's logits, and all leads of its own position are exactly 1.
+# **With orthonormal tokens nobody is in another's way.** A position that selects $\alpha$ of $m$ tokens adds
+# $a\, x_{ik}^\top$ to $W$, where $a$ is $x_\alpha$ less the mean of the $m$. This moves no other position's
+# logits, and all leads of its own are exactly 1.
 #
 # No $W$ is shorter (KKT): $a$ is the mean of $x_\alpha - x_t$ over the $m$ tokens, so $W$ is a sum of its
 # tight rows with weights $1/m > 0$. Whatever the choice, the squared norms add up: $1 - 1/m$ a position,
 # with full attention $n(T-1)$.
 #
-# Random tokens are not orthogonal, so what one position adds moves the logits of others, too. To see what
-# that costs we solve the SVM twice for the same random choice: with one $W$ for all 15 positions, and with a
-# $W$ of its own for each, whose squared norms we add up.
+# Random tokens are not orthogonal: what one position adds moves the logits of others, too. What does that
+# cost? We solve the SVM twice for the same random choice: with one $W$ for all 15 positions, and with a $W$
+# of its own for each, and add up the squared norms of these.
 
 # %%
 print("|W|^2 for n = 3, T = 5, full, random choices; medians of 20 problems")
@@ -347,27 +338,27 @@ assert ratios == sorted(ratios, reverse=True)
 assert ratios[3] < 1.2 < ratios[2]
 
 # %% [markdown]
-# **To share one $W$ is almost free in high dimension, and dear in low.** At $d = 200$ the ratio is nearly 1
-# and both norms are near the 12 of orthonormal tokens. At $d = 8$ the one $W$ has two to four times the
-# squared norm of the separate ones. In still lower dimension there may be no $W$ at all. When?
+# **To share one $W$ is almost free in high dimension, and dear in low.** At $d = 200$ both norms are near the
+# 12 of orthonormal tokens. At $d = 8$ the one $W$ has more than twice the squared norm of the separate ones.
+# In still lower dimension there may be no $W$ at all. When?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.5 When can one W make a choice?
 #
-# [Lesson 12](12_overparameterization.ipynb) showed: for almost all data, if the queries are linearly
-# independent and $d \ge T - 1$, every choice is feasible, that is, some $W$ makes it. With $nT$ queries that
-# asks for $d \ge nT$, far more than needed. A choice uses up only part of the $d^2$ entries of $W$. How many?
+# [Lesson 12](12_overparameterization.ipynb) showed: for almost all data every choice is feasible, that is,
+# some $W$ makes it, if the queries are linearly independent and $d \ge T - 1$. With $nT$ queries that asks
+# for $d \ge nT$, far more than needed: a choice uses up only part of the $d^2$ entries of $W$. How many?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a choice uses up
 #
-# Section 12.3 answered this for one position. Draw its $m$ logits as independent $N(0, 1)$ numbers, and call
-# one token the selected one. Now move the logits as little as possible (least squares) until the selected
-# token leads. It climbs to some level $\theta$; tokens above come down to that level, and are **tied**; those
-# below stay where they are. Each tie uses up one degree of freedom. The mean number of ties is $\nu_m$.
+# Section 12.3 answered this for one position. Draw its $m$ logits as independent $N(0, 1)$ numbers; one token
+# is the selected one. Now move the logits as little as possible (least squares) until it leads. It climbs to
+# some level $\theta$. Tokens above come down to that level, and are **tied**; those below stay where they
+# are. Each tie uses up one degree of freedom. The mean number of ties is $\nu_m$.
 #
-# Does a long context use up much? A position that sees $m$ tokens has $m - 1$ rows, twice as many where $m$
-# doubles. **Predict before you run on**: how much does $\nu_m$ grow from 8 tokens to 16?
+# A position that sees $m$ tokens has $m - 1$ rows. Does $\nu_m$ grow as fast? **Predict before you run on**:
+# by how much from 8 tokens to 16?
 
 # %% [markdown]
 # ### Exercise 14.3: The tie level
@@ -376,11 +367,10 @@ assert ratios[3] < 1.2 < ratios[2]
 #
 # Forecast $\nu_m$. Which balance does the least move keep between the selected token, which climbs, and
 # the tied ones, which come down? Take $\theta$ as the same in every draw, and replace both sides by their
-# means over independent $N(0, 1)$ logits. Return the $\theta$ that solves this, and how many of the $m - 1$
-# others are above it on average.
+# means. Return the $\theta$ that solves this, and how many of the $m - 1$ others are above it on average.
 #
-# Two tools: a $N(0, 1)$ number is above $\theta$ with the chance $Q(\theta)$, `ndtr(-theta)`, and
-# `brentq(f, 0, 10)` finds a root of `f` between 0 and 10.
+# A $N(0, 1)$ number is above $\theta$ with the chance $Q(\theta)$, `ndtr(-theta)`; `brentq(f, 0, 10)` finds a
+# root of `f` between 0 and 10.
 #
 # <details><summary>Hint: the balance</summary>
 #
@@ -423,8 +413,8 @@ def pooled(targets):
 
 share_of, nu = {1: np.ones(1)}, {1: 0.0}
 print("   m   nu_m, counted   forecast   theta^2   2 ln m")
-for m in (2, 3, 4, 5, 8, 16, 64, 256, 1024, 4096):
-    draws = max(1_600_000 // m, 1000)
+for m in (2, 3, 4, 5, 8, 16, 64, 256, 1024):
+    draws = max(1_600_000 // m, 3000)
     used = pooled(np.random.default_rng(m).normal(size=(draws, m)))
     share_of[m] = np.bincount(used, minlength=m) / len(used)
     nu[m], half = used.mean(), 1.96 * used.std() / draws**0.5
@@ -435,17 +425,16 @@ for m in (2, 3, 4, 5, 8, 16, 64, 256, 1024, 4096):
 assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76, 4.2], atol=0.05)
 
 # %% [markdown]
-# **Long contexts are cheap.** From 8 tokens to 16, where the rows double, $\nu_m$ grows by 0.75 (forecast:
-# 0.66); from 8 to 4,096 it grows from 1.8 to 10.
+# **Long contexts are cheap.** From 8 tokens to 16, where rows double, $\nu_m$ grows by 0.75 (forecast: 0.66),
+# and from 8 to 1,024 from 1.8 to about 8.
 #
-# The balance says why. The number of ties, times what each comes down by on average, is $\theta$. A $N(0, 1)$
-# number beyond $\theta$ exceeds it by less than $1/\theta$ on average. So the forecast is above $\theta^2$,
-# and for large $\theta$ near it. And $\theta^2$ stays below $2 \ln m$: at $\theta = \sqrt{2 \ln m}$ the tied
-# tokens would come down by less than $m\, \varphi(\theta) / \theta^2 \approx 0.4 / \theta^2$ in sum, too
-# little for the climb. So what a position uses up grows like the logarithm of what it sees.
+# The balance says why. Ties times what each comes down by on average make $\theta$. Beyond $\theta$ a $N(0,
+# 1)$ number exceeds it by a little less than $1/\theta$ on average: so there are a little more than
+# $\theta^2$ ties. And $\theta^2 < 2 \ln m$: at $\theta = \sqrt{2 \ln m}$ the ties would come down by less
+# than $m\, \varphi(\theta) / \theta^2 \approx 0.4 / \theta^2$ in sum, too little for the climb. So the
+# forecast grows no faster than $\ln m$, while rows grow like $m$.
 #
-# The forecast is too low throughout, by 0.1 to 0.9: in truth $\theta$ varies from draw to draw. Below we take
-# the counted $\nu_m$.
+# It is 0.1 to 0.8 too low: in truth $\theta$ varies from draw to draw. Below we take the counted $\nu_m$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Room for all positions
@@ -454,13 +443,10 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 #
 # $$d^2 \approx \sum_{i,k} \nu_{m_{ik}}, \qquad m_{ik} \text{ tokens seen by position } k \text{ of } i .$$
 #
-# Lesson 12 proved the formula for Gaussian tokens, fixed queries and $T - 1 \le d$. Here tokens have length
-# 1, queries are tokens themselves, and $d$ may be smaller. So we measure.
-#
-# Each line of the next table is one size and mask. The first number is the $d$ of the formula, where half
-# should be feasible; then follows the first whole $d \ge 2$ at which more than half are feasible, for random
-# choices, and for the choice that training *wants*, the best token for every position. That one is not
-# random: with full attention, positions of one sequence and label want the same token.
+# Lesson 12 proved it for Gaussian tokens, fixed queries and $T - 1 \le d$. Here tokens have length 1, queries
+# are tokens themselves, and $d$ may be smaller. So we measure. A line of the table holds, for one size and
+# mask, the $d$ of the formula and the first whole $d \ge 2$ at which more than half are feasible: of random
+# choices, and of those that training *wants*, the best token for every position.
 
 
 # %%
@@ -528,9 +514,9 @@ show(
 
 # %% [markdown]
 # **Random choices become possible at the predicted $d$**: in each of the twelve lines more than half are
-# feasible from the next whole $d$ on. A causal mask needs less room, as its positions see less. The best
-# choice passes a half at the same $d$, or one earlier. In the figure not every interval holds the
-# prediction; $T = 8$ and 16 come up to half a dimension early.
+# feasible from the next whole $d$ on, the best choice there or one earlier. A causal mask needs less room, as
+# its positions see less. In the figure not every interval holds the prediction; $T = 8$ and 16 come up to
+# half a dimension early.
 #
 # **Try it.** Let a position see at most $m = 2$ tokens: where does full attention come to stand?
 
@@ -580,8 +566,7 @@ assert (best == "infeasible").all()
 assert min(top.min(), cosine) > 0.98
 
 # %% [markdown]
-# **In these runs every position decides, and $W$ goes to the SVM of another choice.** Over half of the
-# positions do not get their best token.
+# **Here $W$ goes to the SVM of another choice.** Over half of the positions do not get their best token.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.6 Room is not enough
@@ -589,14 +574,12 @@ assert min(top.min(), cosine) > 0.98
 # If some $W$ has the best token at all positions, does training find it? Not always. Call it a **miss** where
 # a position's largest attention after 500 steps is not on its best token.
 #
-# Section 14.3 found more global runs under a causal mask. A position that sees fewer tokens has fewer to take
-# for the best: position 1 sees itself alone and cannot miss. Is that all? The *last* position sees all $T$
-# tokens under both masks. If only the number that a position sees itself counted, it would miss as often
-# under both.
+# Why were more causal runs global? One reason is plain: who sees fewer tokens has fewer to confuse. Position
+# 1 sees itself alone, and cannot miss. Is that all? Then the *last* position, which sees all $T$ tokens under
+# both masks, misses as often under both.
 #
-# **Predict before you run on**: does the last position miss as often under a causal mask as with full
-# attention? And does it matter that a causal mask shows the *first* tokens? For this a third mask,
-# **shuffled**, lets the $k$-th position see $k$ random tokens.
+# **Predict before you run on**: does it? (A third mask, **shuffled**, shows the $k$-th position $k$ random
+# tokens, not the first ones.)
 
 
 # %%
@@ -645,33 +628,29 @@ show(
 # $k$ sees all tokens (full), the first $k$ (causal) or $k$ random ones (shuffled).
 
 # %% [markdown]
-# **What the others see counts, too, where sequences are short.** The last position sees the same tokens
-# under both masks. Yet for $T = 3$, 5 and 8 it misses less often where the others see fewer. This part of the
-# gain shrinks as sequences get longer, and at $T = 16$ there is none that we can see.
+# **No: what the others see counts, too, where sequences are short.** For $T = 3$, 5 and 8 the last position
+# misses less often where the others see fewer tokens, for $T = 3$ less than half as often. This part of the
+# gain shrinks as sequences get longer, and at $T = 16$ there is none that we can see. **The order hardly
+# matters**: shuffled positions miss about as often as causal ones.
 #
-# **The order does not matter here.** Shuffled and causal positions that see as many tokens miss about as
-# often.
-#
-# So for long sequences, in these runs, what a causal mask gains is that most positions see fewer tokens. We
-# have no formula for the misses: here the prediction of this course, which tells where $W$ goes for a choice,
-# does not tell which choice it is.
+# We have no formula for the misses. The SVM tells where $W$ goes for a choice, not which choice training
+# makes: here the prediction fails.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.7 A forgotten mask
 #
-# What goes wrong where the mask of padding is forgotten? Sequences of 1 to 4 tokens are filled up with zeros
-# to a fixed length of 5. Positions that are padding are left out of the loss, but the attention is not
-# told. A padding token then has the logit $0^\top W x_{ik} = 0$ and the score $y_{ik}\, v \cdot 0 = 0$, and
-# stands among the others as a token to choose.
+# Sequences of 1 to 4 tokens are filled up with zeros to a length of 5. Positions that are padding are left
+# out of the loss, but the attention is not told. What goes wrong? A padding token has the logit $0^\top W
+# x_{ik} = 0$ and the score $y_{ik}\, v \cdot 0 = 0$, and stands among the others as a token to choose.
 
 # %% [markdown]
 # ### Exercise 14.4: The share that falls
 #
 # ★★☆ · 7 minutes
 #
-# **Predict** which share of the real positions ends on padding, if each selects the token with the best
-# score on offer. Attention is full, labels are fair coins, and each $v\cdot x_{it}$ is positive or negative
-# with equal chance, independently. `lengths` holds how many real tokens each sequence has, `T` how many
-# tokens it is filled up to; a sequence of `T` tokens has no padding.
+# **Predict** which share of the real positions ends on padding, if each selects the best score on offer.
+# Attention is full, labels are fair coins, and each $v\cdot x_{it}$ is positive or negative with equal
+# chance, independently. `lengths` holds how many real tokens each sequence has, out of `T`.
 #
 # <details><summary>Hint</summary>
 #
@@ -716,9 +695,9 @@ for d in (20, 8, 3):
     assert np.abs(np.array(shares) - [1 / 2, 1 / 4, 1 / 8, 1 / 16]).max() < 0.1
 
 # %% [markdown]
-# **One half to the power $m$ of the positions fall**, where a sequence has $m$ real tokens: a score is
-# negative with the chance $1/2$, and padding wins where all $m$ are. One by one, over 90% of the positions do
-# what the scores foretell. At all other positions the model has learned to look away from the padding.
+# **Of positions with $m$ real tokens a share $2^{-m}$ falls**: a score is negative with the chance $1/2$, and
+# padding wins where all $m$ are. Taken one by one, at $d = 20$ and 8 hardly a position does other than its
+# scores foretell, at $d = 3$ about one of 15. (To foretell "stays" for all would be wrong for one of six.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.8 Claims and measurements
@@ -726,10 +705,9 @@ for d in (20, 8, 3):
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 in 163 runs |
-# | orthonormal tokens: squared norms add up | $1 - 1/m$ a position | to six decimals |
-# | ties grow like $\ln m$ | $\theta$ from a balance | forecast 0.1 to 0.9 too low, $m = 2$ to 4,096 |
+# | ties by one level $\theta$ | forecast of $\nu_m$ | 0.1 to 0.8 more, $m = 2$ to 1,024 |
 # | a random choice uses up $\nu_m$ a position | half at $d^2 = \sum\nu_m$ | the next $d$, 12 of 12 |
-# | only what a position itself sees counts | causal 1 times full, at the last | 0.4 to 0.8 ($T \le 8$), 1 ($T = 16$) |
+# | only a position's own sight counts | last misses as often | 0.4 to 0.8 times ($T \le 8$), once ($T = 16$) |
 # | forgotten padding wins | $2^{-m}$ | within 0.1 at each $m$ |
 
 # %% [markdown]
@@ -759,15 +737,13 @@ progress("14")
 # - With every position a query, training goes to the **SAtt-SVM**: one set of rows for each position, over
 #   the tokens that it sees. A **mask** is exact: a hidden token moves no other position.
 # - To share one $W$ costs nothing with orthonormal tokens, little in high dimension, and much in low.
-# - A position that sees $m$ tokens uses up $\nu_m$ of the $d^2$ degrees of freedom, and $\nu_m$ grows like
-#   $\ln m$. Random choices become feasible where $d^2$ passes $\sum \nu_m$.
-# - **Room is not enough**: training misses best tokens that some $W$ has. A causal mask lowers the misses of
-#   positions that see fewer tokens, and, for short sequences, of the others too.
-# - **Padding** without a mask is a token with score 0: of positions with $m$ real tokens $2^{-m}$ fall for
-#   it.
+# - A position that sees $m$ tokens uses up $\nu_m$, by our forecast no more than about $2 \ln m$. Random
+#   choices become feasible where $d^2$ passes $\sum \nu_m$.
+# - **Room is not enough**: training misses best tokens that some $W$ has, less often under a causal mask.
+# - **Padding** without a mask is a token with score 0, and wins with the chance $2^{-m}$.
 #
-# Limits: tokens were random and of length 1, labels fair coins. The direction was measured at $n = 3$, $T =
-# 5$, $d = 20$ and $n = 20$, $T = d = 8$, the count at $T = 3$ to 16, misses at $n = 2$, one $d$ for each $T$.
+# Limits: tokens were random and of length 1, labels fair coins. Direction: $n = 3$, $T = 5$, $d = 20$ and $n
+# = 20$, $T = d = 8$; the count: $T = 3$ to 16; misses: $n = 2$, one $d$ for each $T$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

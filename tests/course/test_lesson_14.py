@@ -11,7 +11,7 @@ from course import exercises
 from mini_attn import data, losses, models, svm
 from mini_attn.gradients import closed_form
 
-moves, squared_norm, forecast, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
+moves, squared_norm, tie_level, falling_share = (spec.reference for spec in exercises.exercises("14"))
 LENGTHS = torch.tensor([3, 5, 1])
 
 
@@ -88,52 +88,52 @@ def test_with_two_tokens_the_kinematic_formula_is_covers(lesson):
             assert lesson["predicted_share"]([2] * N, D) == pytest.approx(cover, abs=1e-12)
 
 
-@pytest.mark.parametrize("seen", [[1, 2, 3, 4, 5], [5, 2, 2, 2, 2], [1, 1, 5, 5, 5]])
-def test_the_last_forecast_is_how_much_less_terms_of_other_sequences_add_to_a_logit(seen):
-    """Terms a x^T with a as in exercise 14.2, of 40 sequences in 30 dimensions: mean squares at one logit.
-
-    Counting m - 1 for a position that sees m tokens would be off by more than a fourth for two of the masks.
-    """
-    rng, spread = np.random.default_rng(sum(seen)), []
-    for own in (seen, 5 * [5]):
-        reached = np.zeros(4000)
-        for m in own:
-            keys = rng.normal(size=(4000, 40, m)) / 30**0.5  # their first entries
-            queries = rng.normal(size=(4000, 40)) / 30**0.5
-            reached += ((keys[..., 0] - keys.mean(axis=-1)) * queries).sum(axis=-1)
-        spread.append(reached.var())
-    assert spread[0] / spread[1] == pytest.approx(forecast(np.array(seen))[1], rel=0.12)
+@pytest.mark.parametrize("m", [2, 7, 100, 3000])
+def test_the_tie_level_balances_the_means(m):
+    """By a million draws: what the others come down by to theta is theta in the mean; and how many do."""
+    theta, number = tie_level(m)
+    x = np.random.default_rng(m).normal(size=1_000_000)
+    each = np.maximum(x - theta, 0)
+    error = 4 * each.std() / 1000 * (m - 1)
+    assert (m - 1) * each.mean() == pytest.approx(theta, abs=error)
+    assert (m - 1) * (x > theta).mean() == pytest.approx(number, abs=4 * (number * (m - 1)) ** 0.5 / 1000)
 
 
-@pytest.mark.parametrize("T", [3, 5, 8])
-def test_the_first_forecast_is_that_of_the_gradients_terms(T):
-    """Squared norms of gradients at W = 0 of nearly orthonormal tokens (d = 400)."""
-    norms = {}
-    for causal in (False, True):
-        drawn = data.random_tokens(1, T, 400, trials=300, seed=T)
-        tokens = data.every_position(drawn.X, torch.ones(300, 1, T).double(), drawn.v, causal)
-        model = models.CrossAttention(400, trials=300)
-        gradient = closed_form(model, tokens, losses.logistic)()[1]["W"]
-        norms[causal] = float((gradient**2).sum((-2, -1)).mean())
-    assert norms[True] / norms[False] == pytest.approx(forecast(np.arange(1, T + 1))[0], rel=0.08)
+@pytest.mark.parametrize("m", [2, 3, 10, 100, 10_000, 10**6])
+def test_the_forecast_is_above_the_levels_square_and_that_below_twice_the_logarithm(m):
+    theta, number = tie_level(m)
+    assert theta**2 < min(number, 2 * np.log(m))
+    assert number < theta**2 + 2
+    assert number / np.log(m) < 2
 
 
-def test_factor_is_the_ratio_and_its_interval_covers(lesson):
+@pytest.mark.parametrize("m", [2, 3, 6, 20])
+def test_at_the_nearest_point_the_ties_give_what_the_selected_one_climbs(m, lesson):
+    for x in np.random.default_rng(m).normal(size=(200, m)):
+        number = int(lesson["pooled"](x[None])[0])
+        group = np.concatenate((x[:1], -np.sort(-x[1:])[:number]))
+        theta = group.mean() if number else x[0]
+        assert np.maximum(x[1:] - theta, 0).sum() == pytest.approx(theta - x[0], abs=1e-12)
+        assert (x[1:] > theta).sum() == number
+
+
+def test_the_interval_of_the_ratio_covers(lesson):
     """Of 2,000 experiments with paired runs about 95% have the true ratio, 0.6, in their interval."""
     rng = np.random.default_rng(0)
     above = rng.binomial(20, 0.3, size=(2000, 400)) / 20
     below = rng.binomial(20, 0.6 * above) / 20
-    ratio, half = lesson["factor"](below, above)
-    np.testing.assert_allclose(ratio, below.mean(-1) / above.mean(-1))
-    assert 0.93 < (abs(ratio - 0.6) < half).mean() < 0.97
+    found, half = np.array([lesson["ratio"](*one) for one in zip(below, above, strict=True)]).T
+    np.testing.assert_allclose(found, below.mean(-1) / above.mean(-1))
+    assert 0.93 < (abs(found - 0.6) < half).mean() < 0.97
 
 
-def test_who_falls_for_the_padding_is_where_zeros_have_the_best_score():
-    tokens = tokens_of(False, seed=3)
-    values = (tokens.X @ tokens.v).numpy()
-    y = tokens.y.unflatten(0, (3, 5)).numpy()
-    scores = y[..., None] * values[:, None]  # X is 0 at padding
-    falls = falls_for_padding(values, y, LENGTHS.numpy())
-    real = np.arange(5) < LENGTHS.numpy()[:, None]
-    np.testing.assert_array_equal(falls, real & (scores.argmax(-1) >= LENGTHS.numpy()[:, None]))
-    assert falls.any()
+def test_the_share_that_falls_is_that_of_positions_with_negative_scores_alone():
+    """400 batches of random tokens; X is 0 at padding."""
+    lengths = torch.tensor([[1, 2, 5, 3]]).expand(400, 4)
+    drawn = data.random_tokens(4, 5, 4, trials=400, seed=3, lengths=lengths)
+    y = torch.randn(400, 4, 5, generator=torch.Generator().manual_seed(3)).sign().double()
+    tokens = data.every_position(drawn.X, y, drawn.v, mask=drawn.mask)
+    asks = tokens.mask.any(-1)
+    padded = (lengths < 5).repeat_interleave(5, dim=-1)
+    found = ((tokens.scores.amax(-1) < 0) & padded)[asks].double().mean()
+    assert float(found) == pytest.approx(falling_share(lengths[0].numpy(), 5), abs=0.02)
