@@ -678,7 +678,7 @@ for d in (20, 8, 3):
     assert np.abs(np.array(shares) - [1 / 2, 1 / 4, 1 / 8, 1 / 16]).max() < 0.03
 
 # %% [markdown]
-# **Of positions that have $m$ real tokens a share $2^{-m}$ falls**: a score is negative with the chance $1/2$,
+# **Of positions that have $m$ real tokens a share $2^{-m}$ falls**: a score is negative with chance $1/2$,
 # and padding wins where all $m$ are. Taken one by one, at $d = 20$ and 8 hardly a position does other than
 # its scores foretell, at $d = 3$ six of 100. (To foretell "stays" for all would be wrong for one of six.)
 
