@@ -170,7 +170,7 @@ LESSONS = [
         "12",
         "Over-parameterisation",
         "How many dimensions make every choice of tokens possible, and when training finds the best one: "
-        "48,000 runs accounted for.",
+        "72,000 runs accounted for.",
         ("07", "10"),
     ),
     Lesson(
@@ -185,8 +185,8 @@ LESSONS = [
         "III",
         "14",
         "Sequences and causal masks",
-        "Every position asks and one W answers them all: what that uses up, why causal models find their "
-        "best tokens more often, and what a forgotten mask does.",
+        "Every position asks and one W answers them all: what that costs, how little of the room a longer "
+        "context uses up, where training misses the best tokens, and what a forgotten mask does.",
         ("06", "07", "10", "12"),
     ),
     Lesson(
