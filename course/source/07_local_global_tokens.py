@@ -787,8 +787,7 @@ progress("07")
 # - Where a choice holds, the forces end in the proportion of the SVM's weights. These are positive for keys
 #   in general position, so one better support token undoes a choice.
 # - For one sequence in the plane, keys at obtuse corners, **basins** end far out where the two neighbours of
-#   a corner worse than both tie. **How far is far**, with three tokens: the lead must exceed a logarithm over
-#   the slack.
+#   a corner worse than both tie. **How far is far**, for three tokens: a logarithm over the slack.
 # - From random starts 1,586 of 1,600 runs reached a local winner, the global one more often from near the
 #   origin than from far out. 14 came to rest at a finite point.
 
