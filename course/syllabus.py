@@ -211,7 +211,7 @@ LESSONS = [
         "How fast?",
         "One curve of error against length, many clocks: which optimisers' rates two laws predict, and every "
         "rate measured, with intervals.",
-        ("01", "03", "06", "08", "11"),
+        ("01", "02", "03", "06", "08", "10", "11"),
     ),
     Lesson(
         "IV",

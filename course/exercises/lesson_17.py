@@ -83,6 +83,8 @@ WEIGHTS = Exercise(
         "Of w only the part outside of the span of the rows stays: take its projection on the span off.",
         _weights_by(memory=lambda w, inside, unit: inside),
         "That is the part of w in the span of the rows. The memory is the rest.",
+        lambda rows, lam, c, w, R: (unit := lam @ rows / np.linalg.norm(lam @ rows)) * (R - w @ unit) + w,
+        "What is across does not stay as it is: in the span of the rows the run moves on to r.",
         _weights_by(solve=lambda rows, b: np.zeros(rows.shape[1])),
         "The remainder in the span of the rows counts, too: there the run settles on r, not on 0.",
         _weights_by(join=lambda forth, r, left: r + left),
@@ -364,7 +366,13 @@ def _longest_by(
     return answer
 
 
-_longest = _longest_by()
+_right = _longest_by()
+
+
+def _longest(rows, lam):
+    if not np.allclose(rows @ (lam @ rows), 1, atol=1e-3):  # so that no message doubles rows alone
+        raise ValueError("lam @ rows does not have the leads 1")
+    return _right(rows, lam)
 
 
 def _longest_cases(rng):
