@@ -14,17 +14,16 @@
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
-# - compute the constants in front of a rate from an SVM and the state of a run;
+# - compute the constants of a rate from an SVM and the state of a run;
 # - read from one optimiser's run how many steps another needs;
-# - say how long steps may get, and what longer ones cost;
-# - in optional sections: say how fast Adam's loss falls, and which rates have a law.
+# - say how long steps may get, and what longer ones cost.
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the offset, and its part $r$ across), [lesson
 # 02](02_hard_margin_svm.ipynb) (section 2.7), [lesson 03](03_optimizer_geometry.ipynb) (norms), [lesson
 # 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson 08](08_regularization_path.ipynb) (the offset of a
 # path), [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$) and, in 17.6 only, [lesson
-# 11](11_key_query_nuclear.ipynb) (keys and queries). About 80 minutes (120 with a pencil) without the
-# optional sections, five exercises, one of them in an optional one.
+# 11](11_key_query_nuclear.ipynb). About 85 minutes (130 with a pencil) without the optional sections, five
+# exercises, one of them in an optional one.
 
 # %%
 import math
@@ -182,8 +181,8 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 #
 # When $W$ is long, how far off is its direction?
 #
-# **Why one curve.** The direction of the step depends on $W$ alone. So with short steps all four follow one
-# path from 0 through the space of matrices, at different speeds.
+# **Why one curve.** The step's direction depends on $W$ alone. So with short steps all four follow one path
+# from 0 through the space of matrices, at different speeds.
 #
 # **What still pulls.** Let the softmax have chosen the tokens $\alpha$. With the row $A_{it} =
 # (x_{i\alpha_i} - x_{it})\, z_i^\top$, token $t$ is behind by the *lead* $\langle A_{it}, W\rangle$, and what
@@ -216,10 +215,8 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 # hard. With $r = (0, y)$ they pull as $e^{-y/2}$ to $e^{y}$, and that is 2 to 1 for $y = -\frac23\log 2$, at
 # every $R$.
 #
-# So $r$ does not grow. In the span of the tight rows the angle $\theta$ to $\hat W$ has the tangent $\lVert
-# r\rVert / R$.
-#
-# **What stays outside** of that span is what other comparisons put there before they faded, the run's
+# So $r$ does not grow: in the span of the tight rows the angle $\theta$ to $\hat W$ has the tangent $\lVert
+# r\rVert / R$. Outside of that span stays what other comparisons put there before they faded, the run's
 # **memory** $r_0$. No theory here gives it: we read it from the run.
 
 # %% [markdown]
@@ -518,20 +515,17 @@ show(
 #
 # Now the title's question, on our twenty problems. Plain descent's steps are read, the others' counted. We
 # add longer constant steps, in units of $\eta^*$, the longest that settles in a problem (17.4). *By hand* is
-# the clock at the law's length, with each problem's constants; then we take the median. (For plain descent
-# that is $10^{78}$, where the constants' medians gave $10^{75}$.)
+# the clock at the law's length, the median over problems. (For plain descent that is $10^{78}$; the
+# constants' medians gave $10^{75}$.)
 
 
 # %%
-def by_hand(weights):
-    """mu_hat, ||r||, ||r_0||, log10 s and the length R at one degree, (5, 20), from the SVMs and weights."""
+def across(weights):
+    """||r||, ||r_0|| and both together, (3, 20), from each problem's SVM and the memory of the weights."""
     found = []
-    for (rows, lam, c), w in zip(tights, weights.flatten(1).numpy(), strict=True):
-        m = 1 / np.linalg.norm(lam @ rows)
-        r, both = (weights_to_come(rows, lam, c, kept, 0.0) for kept in (0 * w, w))
-        log_s = m * plain_length(rows, lam, c, 1.0, 1) / LN10
-        parts = np.linalg.norm(r), np.linalg.norm(both - r)
-        found.append((m, *parts, log_s, np.linalg.norm(both) / math.tan(ONE)))
+    for law, w in zip(tights, weights.flatten(1).numpy(), strict=True):
+        r, both = (weights_to_come(*law, kept, 0.0) for kept in (0 * w, w))
+        found.append([np.linalg.norm(part) for part in (r, both - r, both)])
     return np.array(found).T
 
 
@@ -543,9 +537,12 @@ def arrival(path, at):
     return j, np.array([np.interp(j[k], at, R[:, k]) for k in range(20)])
 
 
-made_of = by_hand(runs["NGD"][-1])
-assert np.allclose(np.median(made_of[:4], 1), [0.292, 7.0, 7.3, -1.7], atol=0.06), again.format("17.2")
-mu, _, _, log_s, far = made_of
+mu, (r, r_0, both) = mu_hat.numpy(), across(runs["NGD"][-1])
+log_s = np.array([m * plain_length(*law, 1.0, 1) / LN10 for m, law in zip(mu, tights, strict=True)])
+assert np.allclose(np.median([mu, r, r_0, log_s], 1), [0.292, 7.0, 7.3, -1.7], atol=0.06), again.format(
+    "17.2"
+)
+far = both / math.tan(ONE)  # the law's R at one degree
 star = rates.remainder(problem, solution, c).longest.numpy()  # eta*, for each problem
 longer = {f"NGD, {k} eta*": k for k in (0.9, 2, 4)}
 rules |= {name: lambda j, W, g, k=k: k * star for name, k in longer.items()}
@@ -567,11 +564,10 @@ for name, steps in counted.items():
     assert off > 0.2 if name[5:] in ("2 eta*", "4 eta*", "k") else abs(off) < 0.05, again.format("17.2")
 
 # %% [markdown]
-# By hand four rows are right. The other three arrive later than that, and yet before all others.
-#
-# Is it the law that fails there, or the clock? The law says what $R$ is at one degree, the clock what $R$ is
-# after so many steps; we hold $R$ against both. For constant steps the first quotient over the second is the
-# steps counted over those by hand. **Predict:** which of the two is off for $2\eta^*$, and for Polyak?
+# By hand four rows are right. The other three arrive later than that, and yet before all others. Is it the
+# law that fails there, or the clock? We hold $R$ at one degree against both: what the law says, and what the
+# clock says after so many steps. For constant steps the first quotient over the second is the steps counted
+# over those by hand. **Predict:** which is off for $2\eta^*$, and for Polyak?
 
 # %%
 print("at one degree    R over the law's   R over its clock's   (medians)")
@@ -580,21 +576,23 @@ for name, (j, R) in reached.items():
     row = [np.nanmedian(R / wanted) for wanted in (far, a * j**b)]
     digits = 1 if "4" in name else 2  # rounding errors grow in the wide zigzags of 4 eta*
     print(f"{name:15s} {row[0]:17.{digits}f} {row[1]:20.{digits}f}")
-own = [np.nanmedian(reached[name][1] / by_hand(raced[name][0][-1])[4]) for name in ("NGD, 2 eta*", "Polyak")]
+own = [
+    np.nanmedian(reached[name][1] / across(raced[name][0][-1])[2] * math.tan(ONE))
+    for name in ("NGD, 2 eta*", "Polyak")
+]
 print("R over the law's with the run's own memory: 2 eta* {:.2f}, Polyak {:.2f}".format(*own))
 assert abs(np.array(own) - 1).max() < 0.015, again.format("17.1")
 
 # %% [markdown]
-# **The curve holds.** At $2\eta^*$ the law is right to 5%; at $4\eta^*$ it begins to fail. And most of the 5%
-# is the memory, which we took from NGD: long first steps leave another one. With its own memory the run of
+# **The curve holds.** At $2\eta^*$ the law is right to 5%; at $4\eta^*$ it begins to fail. Most of the 5% is
+# the memory, which we took from NGD: long first steps leave another one. With its own memory the run of
 # $2\eta^*$ is on the curve, and so is Polyak's.
 #
 # **The clock is what breaks.** At $2\eta^*$ the length is 73% of $\eta j$, at $4\eta^*$ about half. Still,
 # 140 steps of $4\eta^*$ do what takes 280 of $.9\eta^*$. Polyak's clock is behind, too.
 #
-# **The answer:** the length decides the angle, the rule's clock the steps to that length. Plain descent's
-# clock is a logarithm, and steps of 0.1 are short. Below $\eta^*$ law and clock count the steps, from the SVM
-# and a memory read half-way.
+# **The answer:** the length decides the angle, and the clock the steps to that length. Below $\eta^*$ law and
+# clock count them, from the SVM and a memory read half-way.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Steps that are too long
@@ -664,24 +662,24 @@ for factor in (0.97, 1.03, 10.0):
     print(f"{factor:5.2f} eta* {int((zigzag > 0.03).sum()):38d} {int((zigzag > 0.5).sum()):24d}")
     assert zigzag.max() < 0.01 if factor < 1 else zigzag.min() > 0.05, again.format("17.4")
 j, R = reached["Polyak"]
-for name, group in {"below": 1 / mu < longest, "above": 1 / mu > longest}.items():
-    on_time = (R / (j / mu))[group & (j > 0)]
-    right = int((abs(on_time - 1) < 0.02).sum())
-    print(f"Polyak's step {name} eta*: R is j / mu_hat at one degree, to 2%, in {right} of {len(on_time)}")
-    assert right == len(on_time) if name == "below" else right < 3
+right, below, there = abs(R / (j / mu) - 1) < 0.02, 1 / mu < longest, j > 0
+print("Polyak's R at one degree is j / mu_hat, to 2%:")
+print(f"    where 1 / mu_hat is below eta* in {right[below].sum()} of {below.sum()}, "
+      f"above in {right[~below].sum()} of {there[~below].sum()}")  # fmt: skip
+assert right[~below].sum() < 3 < right[below].sum() == below.sum()
 
 # %% [markdown]
 # The threshold is sharp. And it says where Polyak's clock holds: in the four problems in which his step
 # $1/\hat\mu$ is below $\eta^*$, and in one of the 15 others.
 #
-# A zigzag costs time, as part of each step goes across $\hat W$ and is taken back by later ones. So the clock
-# $\eta j$ should be right up to $\eta^*$, and fall behind from there on. After 700 steps of each length:
+# A zigzag costs time, as part of each step goes across $\hat W$ and is taken back. So the clock $\eta j$
+# should be right up to $\eta^*$, and fall behind from there on. After 700 steps:
 
 # %%
-factors = (0.5, 0.9, 1.1, 1.5, 2, 4, 8)
+factors = (0.5, 0.9, 1.1, 1.5, 2, 4)
 paths = [descend(lambda j, W, g, k=k: k * star, range(1, 701))[0] for k in factors]
-ends = torch.stack([path[-1] for path in paths])
-share = ((ends * W_mm).sum((-1, -2)) * mu_hat).numpy() / (700 * np.outer(factors, star))  # (7, 20)
+ends = torch.stack([path[-1] * W_mm for path in paths]).sum((-1, -2)) * mu_hat
+share = ends.numpy() / (700 * np.outer(factors, star))  # (6, 20)
 steps = np.array([arrival(path, range(1, 701))[0] for path in paths])  # to one degree, for the widget
 print("step over eta*   R over eta j: least, median and most of 20")
 for k, one in zip(factors[:5], share, strict=False):
@@ -698,7 +696,7 @@ def clock_shares(ax, k):
     ax.axvline(1, color=ORANGE, linewidth=2, linestyle="--", label="$\eta^*$")
     ax.semilogx(factors, share[:, k], color=BLUE, marker="o", linewidth=2, label=f"problem {k + 1}")
     ax.set(xlabel="step, over $\eta^*$", ylabel="$R$, over its clock's $\eta j$", ylim=(0, 1.1))
-    ax.set_xticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
+    ax.set_xticks([0.5, 1, 2, 4], ["0.5", "1", "2", "4"])
     ax.minorticks_off()
     ax.legend(loc="lower left")
 
@@ -707,14 +705,13 @@ fig, ax = plt.subplots(figsize=(6.6, 4.2))
 clock_shares(ax, 1)
 show(
     fig,
-    alt="The length R over its clock's eta j, against the step over eta star from one half to 8, for twenty "
+    alt="The length R over its clock's eta j, against the step over eta star from one half to 4, for twenty "
     "problems. All lines are flat at 1 or just below up to eta star, and fall from there on, to about a half "
     "at four eta star.",
 )
 
 # %% [markdown]
-# **Figure 3.** How much of the clock is left after 700 steps, in twenty problems; in front problem 2, that of
-# Figure 1.
+# **Figure 3.** How much of the clock is left, in twenty problems; in front problem 2, that of Figure 1.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -737,8 +734,8 @@ widgets.sliders(
 )
 
 # %% [markdown]
-# **Try it** (with Figure 3 and the table, if you have no slider). Predict first: is there a problem whose
-# clock loses before $\eta^*$, or one whose clock is right beyond it?
+# **Try it** (with the table, if you have no slider). Predict first: is there a problem whose clock loses
+# before $\eta^*$, or is right beyond it?
 # <details><summary>Answer</summary>
 #
 # None of the twenty: at $.9\eta^*$ at least 96% of the clock is left, at $1.5\eta^*$ at most 88%, though
@@ -750,9 +747,8 @@ widgets.sliders(
 #
 # **Adam** divides a running mean of the gradient, with the factor $\beta_1$, by the root of a running mean of
 # its square, with $\beta_2$. As the gradient falls, both hold older, larger ones, and steps are shorter than
-# those of sign descent, whose SVM is that of the maximum norm (lesson 03). Exercise 03.4 found by how much,
-# under other names: its $\nu$ is the $b$ here, its real memory the *window*. Does that hold for attention?
-# (We set $\varepsilon = 0$.)
+# sign descent's. Exercise 03.4 found by how much, under other names: its $\nu$ is the $b$ here, its real
+# memory the *window*. Does that hold for attention? (We set $\varepsilon = 0$.)
 
 # %% [markdown]
 # ### Exercise 17.5: Adam's speed limit
@@ -821,15 +817,14 @@ for beta_2, eta, run, (i, j), (first, last) in (
 # ## 17.6 Every rate in one table *(optional)*
 #
 # We hold each optimiser against the SVM of *its* norm (lesson 03): sign descent and Adam against the maximum
-# norm's, spectral descent and **Muon** (a polynomial in place of the polar factor) against the spectral
-# norm's, **mirror descent** with the exponent 3 (lesson 15) against that norm's, and $W = KQ^\top$ against
-# the nuclear SVM (lesson 11). *Gap* is $1 - \mu(W)/\hat\mu$, with the smallest lead over the length of $W$ as
-# $\mu(W)$. *Decaying* steps are $1/\sqrt j$.
+# norm's, spectral descent and **Muon** (a polynomial for the polar factor) against the spectral norm's,
+# **mirror descent** with the exponent 3 (lesson 15) against that norm's, and $W = KQ^\top$ against the
+# nuclear SVM (lesson 11). *Gap* is $1 - \mu(W)/\hat\mu$, with $\mu(W)$ the smallest lead over the length.
 #
 # The table has the exponent in $j$ over a run's last decade, the median of 40 problems with its 95% bootstrap
 # interval, on the vector $p$ of lesson 06, on $W$ and on $(K, Q)$; then the median angle on $W$ at 500 steps,
 # and at the length 20 in the run's own norm. Runs have 10,000 steps (Polyak's 600, Muon's 5,000; on $(K, Q)$
-# at most 3,000 but for plain descent).
+# at most 3,000 but for GD). *Decaying* steps are $1/\sqrt j$.
 
 # %%
 table = [  # optimiser, what of it, expected exponent, and why that, or why none
@@ -863,10 +858,9 @@ for name, what, power, why in table:
 # %% [markdown]
 # *If 1/R*: if it falls as one over the length, which grows as $j$, or as $\sqrt j$ for mirror descent. [F]:
 # by Fan, Schmidt and Thrampoulidis (2025), for linear models, up to logarithms. Where a rate is expected, the
-# median on $p$ and $W$ is within 0.1 of it. Growing steps pass any $\eta^*$ at last: instead of the law's
-# $-3/2$, a zigzag as wide as a step, $\sqrt j$, at a length like $j^{3/2}$ would give $-1$, and the runs are
-# in between. On $(K, Q)$ the exponents are nearer to 0 than on $W$ (Polyak's: the 21 runs that select NGD's
-# tokens).
+# median on $p$ and $W$ is within 0.1 of it. Growing steps pass $\eta^*$: a zigzag as wide as a step, $\sqrt
+# j$, at a length like $j^{3/2}$ would give $-1$ for the law's $-3/2$, and the runs are in between. On $(K,
+# Q)$ exponents are nearer to 0 (Polyak's: the 21 runs that select NGD's tokens).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.7 Claims and measurements
@@ -874,8 +868,8 @@ for name, what, power, why in table:
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | one curve | equal angles at equal length | GD, growing: quartiles to 1% |
-# | what is across, inside the span | $r$, from the SVM and scores alone | 525 of 600 to 1% |
-# | outside of it | $r_0$, from step 400 | off by 4% in the median |
+# | $r$, inside the span | from the SVM and scores alone | 525 of 600 to 1% |
+# | $r_0$, outside | from step 400 | off by 4% in the median |
 # | plain descent | $R = \frac1{\hat\mu}\log(\eta s j)$ | to 1% of $R$ read at $10^{20}$ steps, 39 of 40 |
 # | plain, 0.1, $.9\eta^*$, growing: to one degree | $10^{78}$, 5,780, 280, 420 | $10^{79}$, 5,780, 280, 440 |
 # | the curve at $2\eta^*$, and Polyak's | the law, with their own memory | 1.00, 1.00 of it |
@@ -911,12 +905,12 @@ progress("17")
 # ## Summary
 #
 # - **One curve:** where a run settles, its angle ends as $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$,
-#   with $r$ from the SVM and the scores, and the memory $r_0$ from the run. With their own memory that still
-#   holds, in the median, for steps of $2\eta^*$ and Polyak's.
+#   with $r$ from the SVM and the scores, and the memory $r_0$ from the run. In the median that still holds
+#   for Polyak's steps and $2\eta^*$.
 # - **Many clocks:** below $\eta^*$ $R$ is $\log(\eta s j)/\hat\mu$ for plain descent, $\eta j$ for NGD and
-#   $\frac23\eta j^{3/2}$ for growing steps. Beyond it steps zigzag, and the clock loses.
-# - **To one degree**, in the median of our twenty problems: some $10^{79}$ plain steps, 5,800 of 0.1, 440
-#   growing ones, 280 of $.9\eta^*$, 240 of Polyak's, 180 of $2\eta^*$ and 140 of $4\eta^*$.
+#   $\frac23\eta j^{3/2}$ for growing steps. Beyond $\eta^*$ steps zigzag, and the clock loses.
+# - **To one degree**, in the median of twenty problems: some $10^{79}$ plain steps, 5,800 of 0.1, 440 growing
+#   ones, 280 of $.9\eta^*$, 240 of Polyak's, 180 of $2\eta^*$ and 140 of $4\eta^*$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
