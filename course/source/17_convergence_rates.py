@@ -22,7 +22,7 @@
 # 02](02_hard_margin_svm.ipynb) (section 2.7), [lesson 03](03_optimizer_geometry.ipynb) (norms), [lesson
 # 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson 08](08_regularization_path.ipynb) (the offset of a
 # path), [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$) and, in 17.6 only, [lesson
-# 11](11_key_query_nuclear.ipynb). About 85 minutes (130 with a pencil) without the optional sections, five
+# 11](11_key_query_nuclear.ipynb). About 80 minutes (120 with a pencil) without the optional sections, five
 # exercises, one of them in an optional one.
 
 # %%
@@ -224,8 +224,8 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 #
 # ★★☆ · 10 minutes
 #
-# A run stands at `w`, (D,), and only its tight rows still pull: `rows`, (k, D) with $k \le D$, the
-# $A_{it}$, flattened and independent, with strengths `c` and weights `lam`, such that `lam @ rows` is
+# A run stands at `w`, (D,), with $D = d^2$, and only its tight rows still pull: `rows`, (k, D) with $k \le
+# D$, the $A_{it}$, flattened and independent, with strengths `c` and weights `lam`, such that `lam @ rows` is
 # $W_{\mathrm{mm}}$. Predict where it stands, (D,), when its part along $W_{\mathrm{mm}}$ has grown to the
 # length `R`.
 #
@@ -292,7 +292,7 @@ assert np.median(memory[lead > 3]) < 0.01 < 0.08 < np.median(memory[lead < 1]), 
 # The SVM and the scores alone give $r$. The memory is worse off: at step 400 it still moved, where another
 # comparison was nearly tight.
 #
-# > **The law** assumes that a run settles, and gives the constant. (The equation for $r$: Soudry and others
+# > **The law** assumes that a run settles (17.4), and gives the constant. (The equation for $r$: Soudry and others
 # > 2018, for linear models; the rest derived here.) The attention on the tokens $\alpha$ tends to 1. All
 # > steps go down the gradient; their lengths are bounded and have an infinite sum. The direction of $W$
 # > converges to $\hat W$, and the part of $W$ that is across $\hat W$ in the span of the tight rows
@@ -300,8 +300,6 @@ assert np.median(memory[lead > 3]) < 0.01 < 0.08 < np.median(memory[lead < 1]), 
 # > W$. Then this part converges to $r$, the part outside of the span to some $r_0$, and
 # >
 # > $$R \tan\theta \to \sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}.$$
-#
-# Does a run settle? Section 17.4 says how short steps have to be for that, near the remainder.
 #
 # <details><summary>Why other leads have to be longer</summary>
 #
@@ -495,8 +493,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** The angle against plain steps, read from NGD's, in forty problems. Dashed: the law and
-# exercise 17.2, with the medians above.
+# **Figure 2.** The angle against plain steps, read from NGD's. Dashed: by hand, with the medians above.
 
 # %% [markdown]
 # Orange changes its tokens late, and for it our run is too short.
@@ -555,9 +552,9 @@ for name, steps in counted.items():
 
 # %% [markdown]
 # By hand four rows are right. The other three arrive later than that, and yet before all others. Is it the
-# law that fails there, or the clock? We hold $R$ at one degree against both: what the law says, and what the
-# clock says after so many steps. For constant steps the first quotient over the second is the steps counted
-# over those by hand. **Predict:** which is off for $2\eta^*$, and for Polyak?
+# law that fails there, or the clock? We hold $R$ at one degree against what the law says, and against what
+# the clock says after so many steps. (The first quotient over the second is the steps counted over those by
+# hand, if steps are constant.) **Predict:** which is off for $2\eta^*$, and for Polyak?
 
 # %%
 print("at one degree    R over the law's   R over its clock's   (medians)")
@@ -744,9 +741,9 @@ widgets.sliders(
 #
 # An entry of the gradient is $g_j = \pm e^{-bj}$. After many steps Adam's quotient is a constant times its
 # sign. Find the constant as a function of $b$, as long as $\beta_1 e^b < 1$ and $\beta_2 e^{2b} < 1$. With
-# $\hat\mu$, now the margin of sign descent's SVM, a step of $\eta$ times the constant lets the logarithm of
-# the loss fall by $\eta\,\hat\mu$ times the constant; and that is $b$ again. Return this $b$, to a relative
-# $10^{-6}$. (If you solved 03.4 you have most of it.)
+# $\hat\mu$, now the margin of sign descent's SVM (lesson 03), a step of $\eta$ times the constant lets the
+# logarithm of the loss fall by $\eta\,\hat\mu$ times the constant; and that is $b$ again. Return this $b$, to
+# a relative $10^{-6}$. (If you solved 03.4 you have most of it.)
 #
 # <details><summary>Hint: the constant</summary>
 #
@@ -856,7 +853,6 @@ for name, what, power, why in table:
 # |:---|:---|:---|
 # | one curve | equal angles at equal length | quartiles to 1% |
 # | $r$, inside the span | from the SVM and scores alone | 525 of 600 to 1% |
-# | $r_0$, outside | from step 400 | off by 4% in the median |
 # | plain descent | $R = \frac1{\hat\mu}\log(\eta s j)$ | to 1% of $R$ read at $10^{20}$ steps, 39 of 40 |
 # | plain, 0.1, $.9\eta^*$, growing: to one degree | $10^{78}$, 5,780, 280, 420 | $10^{79}$, 5,780, 280, 440 |
 # | the curve at $2\eta^*$, and Polyak's | the law, with their own memory | 1.00, 1.00 of it |
