@@ -292,9 +292,9 @@ assert np.median(memory[lead > 3]) < 0.01 < 0.08 < np.median(memory[lead < 1]), 
 # The SVM and the scores alone give $r$. The memory is worse off: at step 400 it still moved, where another
 # comparison was nearly tight.
 #
-# > **The law** assumes that a run settles (17.4), and gives the constant. (The equation for $r$: Soudry and others
-# > 2018, for linear models; the rest derived here.) The attention on the tokens $\alpha$ tends to 1. All
-# > steps go down the gradient; their lengths are bounded and have an infinite sum. The direction of $W$
+# > **The law** assumes that a run settles (17.4), and gives the constant. (The equation for $r$: Soudry and
+# > others 2018, for linear models; the rest derived here.) The attention on the tokens $\alpha$ tends to 1.
+# > All steps go down the gradient; their lengths are bounded and have an infinite sum. The direction of $W$
 # > converges to $\hat W$, and the part of $W$ that is across $\hat W$ in the span of the tight rows
 # > converges. These rows are independent, each with $c_{it} > 0$, and all other leads are longer under $\hat
 # > W$. Then this part converges to $r$, the part outside of the span to some $r_0$, and
