@@ -677,9 +677,9 @@ def clock_shares(ax, k):
     """R over eta j in all problems, one of them in front."""
     for one in share.T:
         ax.semilogx(factors, one, color="0.75", linewidth=1)
-    ax.axvline(1, color=ORANGE, linewidth=2, linestyle="--", label="$\eta^*$")
+    ax.axvline(1, color=ORANGE, linewidth=2, linestyle="--", label="$\\eta^*$")
     ax.semilogx(factors, share[:, k], color=BLUE, marker="o", linewidth=2, label=f"problem {k + 1}")
-    ax.set(xlabel="step, over $\eta^*$", ylabel="$R$, over its clock's $\eta j$", ylim=(0, 1.1))
+    ax.set(xlabel="step, over $\\eta^*$", ylabel="$R$, over its clock's $\\eta j$", ylim=(0, 1.1))
     ax.set_xticks([0.5, 1, 2, 4], ["0.5", "1", "2", "4"])
     ax.minorticks_off()
     ax.legend(loc="lower left")
