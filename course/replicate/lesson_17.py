@@ -340,8 +340,8 @@ def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Te
     return torch.as_tensor(found.values.astype(float))
 
 
-def exponents(sweeps: dict, parameter: str, optimiser: str, what: str = "angle") -> Tensor | None:
-    """The fitted exponents over the last decade, (trials,), or None where nothing is stored.
+def last_decade(sweeps: dict, parameter: str, optimiser: str, what: str = "angle") -> tuple | None:
+    """The steps of a run's last decade, (5,), and a value there, (trials, 5), or None where nothing is stored.
 
     Polyak's steps on (K, Q): of the runs that select the tokens that NGD does.
     """
@@ -352,7 +352,7 @@ def exponents(sweeps: dict, parameter: str, optimiser: str, what: str = "angle")
     if (parameter, optimiser) == ("KQ", "Polyak"):
         ends = (stored_values(sweeps, "KQ", name, "selected") for name in ("Polyak", "NGD"))
         y = y[torch.eq(*ends).all(-1)]
-    return None if y.isnan().all() else rates.slope(x, y)
+    return None if y.isnan().all() else (x, y)
 
 
 def equal(sweeps: dict, optimiser: str, what: str, wanted: float) -> float:

@@ -829,8 +829,8 @@ for name, what, power, why in table:
     line = f"{name + ', gap' * (what == 'gap'):24s}"
     for parameter in ("p", "W", "KQ"):
         shows = parameter != "KQ" or name in ("GD", "NGD", "growing", "Polyak")
-        slopes = helper.exponents(stored, parameter, name, what) if shows else None
-        found = None if slopes is None else rates.interval(slopes)  # median, low, high
+        run = helper.last_decade(stored, parameter, name, what) if shows else None
+        found = None if run is None else rates.interval(rates.slope(*run))  # median, low, high
         line += "{:20s}".format("{:5.2f} ({:5.2f} {:5.2f})".format(*found) if found else "")
         if found and power and parameter != "KQ":
             assert abs(found[0] - {"-1": -1, "-1/2": -0.5}[power]) < 0.1
