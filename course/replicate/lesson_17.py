@@ -341,7 +341,7 @@ def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Te
 
 
 def last_decade(sweeps: dict, parameter: str, optimiser: str, what: str = "angle") -> tuple | None:
-    """The steps of a run's last decade, (5,), and a value there, (trials, 5), or None where nothing is stored.
+    """The steps of a run's last decade, (5,), and a value there, (trials, 5); None where nothing is stored.
 
     Polyak's steps on (K, Q): of the runs that select the tokens that NGD does.
     """
