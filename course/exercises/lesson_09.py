@@ -51,7 +51,7 @@ LIFT = Exercise(
     id="09.1",
     title="How far to lift",
     points=2,
-    minutes=6,
+    minutes=7,
     difficulty=2,
     reference=_lift,
     cases=_lift_cases,
@@ -141,7 +141,7 @@ ANGLE = Exercise(
     id="09.2",
     title="The angle before training",
     points=3,
-    minutes=15,
+    minutes=20,
     difficulty=3,
     reference=_angle,
     cases=_angle_cases,
@@ -216,7 +216,7 @@ LEADS = Exercise(
     id="09.3",
     title="What the two SVMs leave",
     points=2,
-    minutes=10,
+    minutes=12,
     difficulty=2,
     reference=_leads,
     cases=_leads_cases,
@@ -261,84 +261,83 @@ LEADS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 09.4 attention that stays soft
-def _kept_by(
-    excess=lambda ratio, v, p: v / (ratio * p),
-    share=lambda better, worse, x: (1 + x - worse) / (better - worse),
-    clip=lambda s: np.clip(s, 0, 1),
+# --------------------------------------------------------------------------- 09.4 how late?
+def _late_by(
+    needed=lambda lead: np.log(99) - lead, rate=lambda tau: 2 * tau, grow=np.exp, start=lambda step: step
 ):
-    """An answer from Delta / u_min, the balance of exponents, and what is made of shares beyond 0 and 1."""
-    return lambda better, worse, ratio, v_norm, p_norm: float(
-        clip(share(better, worse, excess(ratio, v_norm, p_norm)))
-    )
+    """An answer from the lead still missing, its growth with the log of the steps, and what is made of it."""
+
+    def answer(step, lead, relaxed_lead):
+        if relaxed_lead == 0:
+            return np.inf
+        return float(start(step) * grow(needed(lead) / rate(relaxed_lead)))
+
+    return answer
 
 
-_kept = _kept_by()
+_late = _late_by()
 
 
-def _kept_cases(rng):
-    """Shares inside, with a worse token below and above the label margin, then beyond both ends."""
-    cases = []
-    for share, worse in ((0.35, 0.6), (0.7, 0.2), (0.1, 1.4), (0.25, 1.2), (1.3, 0.5), (-0.4, 1.8)):
-        v_norm, p_norm = rng.uniform(1.2, 1.9), rng.uniform(2.1, 3.2)
-        worse = worse + rng.uniform(-0.1, 0.1)
-        span = rng.uniform(1.3, 1.9) if worse > 0.8 else rng.uniform(1.7, 2.2)
-        excess = worse + share * span - 1  # Delta / u_min
-        if excess < 0.05:
-            excess = rng.uniform(0.05, 0.1)
-        cases.append((worse + span, worse, v_norm / (excess * p_norm), v_norm, p_norm))
+def _late_cases(rng):
+    """A first case with simple numbers, more of them, a token that is still behind, and no relaxed lead."""
+    cases = [(100.0, 2.0, 0.5)]
+    for lead in (rng.uniform(0.5, 1.5), rng.uniform(2, 3), rng.uniform(3.5, 4), -0.4):
+        cases.append((float(rng.integers(200, 3000)), float(lead), float(rng.uniform(0.4, 1.6))))
+    cases.append((500.0, 0.7, 0.0))
     return cases
 
 
-KEPT = Exercise(
+LATE = Exercise(
     id="09.4",
-    title="Attention that stays soft",
-    points=3,
-    minutes=15,
-    difficulty=3,
-    reference=_kept,
-    cases=_kept_cases,
+    title="How late?",
+    points=2,
+    minutes=12,
+    difficulty=2,
+    reference=_late,
+    cases=_late_cases,
     misconceptions=known(
-        _kept_by(clip=lambda s: s),
-        "Attention is at least 0 and at most 1: beyond, there is no balance, and the sequence decides.",
-        lambda *args: 1 - _kept(*args),
-        "That is the attention on the worse token.",
-        _kept_by(clip=lambda s: s if 0 <= s <= 1 else float(s < 0)),
-        "A share above 1 says that the better token wins, 1.0, and one below 0 that the worse one does, 0.0.",
-        _kept_by(clip=lambda s: s if 0 <= s <= 1 else 0.0),
-        "Where the share comes out above 1 the better token wins: its attention is 1.",
-        _kept_by(share=lambda better, worse, x: 1 + x - worse),
-        "The two outputs need not be 1 apart, as they are in the toy: divide by better - worse.",
-        _kept_by(share=lambda better, worse, x: (1 + x) / better),
-        "What attention leaves on the worse token counts too: its share is 1 - s.",
-        _kept_by(share=lambda better, worse, x: (1 + x) / (better - worse)),
-        "What attention leaves on the worse token gives it (1 - s) worse: subtract worse before dividing.",
-        _kept_by(share=lambda better, worse, x: (1 - worse) / (better - worse)),
-        "The sequence balances u_min + Delta, not u_min alone: the lead of S is missing.",
-        _kept_by(share=lambda better, worse, x: (x - worse) / (better - worse)),
-        "The sequence balances u_min + Delta, not Delta alone: the output of S is missing.",
-        lambda better, worse, *rest: 1.0 if worse < 1 else _kept(better, worse, *rest),
-        "A worse token below the label margin may keep attention all the same. Solve for s there, too.",
-        _kept_by(share=lambda better, worse, x: (1 + 1 / x - worse) / (better - worse)),
-        "You used u_min / Delta. Divided by u_min, the balance reads ... = 1 + Delta / u_min.",
-        _kept_by(share=lambda better, worse, x: (1 - x - worse) / (better - worse)),
-        "Exponents of S add: u_min + Delta.",
-        _kept_by(excess=lambda ratio, v, p: 1 / ratio),
-        "Lengths are not leads: Delta = ||p|| / ||p_rel||, and u_min = ||v|| / ||v_mm||.",
-        _kept_by(excess=lambda ratio, v, p: p / (ratio * v)),
-        "The norms are exchanged: Delta = ||p|| / ||p_rel|| has the norm of p_rel below.",
-        _kept_by(excess=lambda ratio, v, p: ratio * v / p),
-        "The ratio is ||v|| / ||p||: a faster head leaves the smaller lead, so divide by it.",
-        _kept_by(excess=lambda ratio, v, p: 1 / (ratio * p)),
-        "The norm of v_mm is missing: u_min = ||v|| / ||v_mm||. In the toy it was 1.",
-        _kept_by(excess=lambda ratio, v, p: v * p / ratio),
-        "||p_rel|| divides: Delta = ||p|| / ||p_rel||.",
-        _kept_by(excess=lambda ratio, v, p: v / ratio),
-        "The norm of p_rel is missing: Delta = ||p|| / ||p_rel||.",
-        _kept_by(share=lambda better, worse, x: (1 + x - worse) / better),
-        "u_3 / u_min is worse + s (better - worse): divide by the difference.",
+        _late_by(rate=lambda tau: tau),
+        "Delta grows like 2 log ||v||, not like log ||v||: the lead grows by 2 tau log(k / j).",
+        _late_by(rate=lambda tau: tau / 2),
+        "The 2 stands above: Delta is 2 log ||v||, so the lead grows by 2 tau log(k / j).",
+        _late_by(rate=lambda tau: 2),
+        "The lead does not grow as fast as Delta, but tau times as fast.",
+        _late_by(rate=lambda tau: 1 / (2 * tau)),
+        "A large relaxed lead decides early: divide the missing lead by 2 tau.",
+        _late_by(needed=lambda lead: np.log(99)),
+        "Part of the lead is there already, at this step: only log 99 - lead is missing.",
+        _late_by(needed=lambda lead: np.log(99) + lead),
+        "The lead that is there need not grow again: subtract it.",
+        _late_by(needed=lambda lead: -np.log(0.99) - lead),
+        "0.99 is the attention. The logits of 0.99 and 0.01 differ by log 99.",
+        _late_by(needed=lambda lead: np.log(0.99) - lead),
+        "0.99 is the attention. The logits of 0.99 and 0.01 differ by log 99.",
+        _late_by(needed=lambda lead: 0.99 - lead),
+        "0.99 is the attention, and the lead is one of logits: log 99.",
+        _late_by(needed=lambda lead: 99 - lead),
+        "99 is the ratio of the attentions. The lead of the logit is its logarithm.",
+        _late_by(needed=lambda lead: np.log(99) / 2 - lead),
+        "The first has 0.99 and the second 0.01: the logits differ by log 99, all of it.",
+        _late_by(start=lambda step: 1),
+        "That is the factor by which the steps grow: multiply it by the step of now.",
+        _late_by(grow=lambda z: np.exp(z) - 1),
+        "Count the steps from the start of training, not from now.",
+        _late_by(grow=lambda z: 1 + z),
+        "The lead grows with the logarithm of the steps, not with the steps: they grow by exp(...).",
+        _late_by(grow=lambda z: z),
+        "The lead grows with the logarithm of the steps, not with the steps: they grow by exp(...).",
+        _late_by(grow=lambda z: 10.0**z),
+        "Delta is 2 log ||v|| with the natural logarithm: exp, not a power of 10.",
+        _late_by(grow=lambda z: 2.0**z),
+        "Delta is 2 log ||v|| with the natural logarithm: exp, not a power of 2.",
+        lambda step, lead, tau: _late(step, lead, tau) if tau > 0 else step,
+        "Right where tau > 0. Without a relaxed lead the lead does not grow: np.inf.",
+        lambda step, lead, tau: _late(step, lead, tau) if tau > 0 else 0.0,
+        "Right where tau > 0. Without a relaxed lead the lead does not grow: np.inf.",
+        lambda step, lead, tau: step * np.log(99) / lead if tau > 0 else np.inf,
+        "The lead grows with the logarithm of the steps, not in proportion to them, and as fast as tau says.",
     ),
 )
 
 
-EXERCISES = [LIFT, ANGLE, LEADS, KEPT]
+EXERCISES = [LIFT, ANGLE, LEADS, LATE]

@@ -36,16 +36,14 @@ def softened(tokens, selected, v_norm, u, ratio) -> Tensor:
     return p
 
 
-def joint(ratio, steps, *, trials, seed):
+def joint(speed, steps, *, trials, seed):
     """Random problems with n = T = 4, d = 6: cosines of p to the SVMs of the tokens it selected, and of v.
 
     "apart": tight and relaxed SVM differ, cosine below .99. "soft": a sequence with less than .99 of its
-    attention on every token; "soft_in_S": one of those is in S. "choice": the selected tokens as one number.
-    "way": ||p|| over the length of all steps. "best": they have the largest label margin of all choices;
-    "possible": some p selects such a choice.
+    attention on every token. "choice": the selected tokens as one number.
     """
     tokens = data.random_tokens(n=N, T=T, d=D, trials=trials, seed=seed)
-    model = train_both(tokens, ratio, steps)
+    model = train_both(tokens, speed, steps)
     attention = model.attention(tokens)
     selected = geometry.selected_tokens(attention)
     x = tokens.X.gather(-2, selected[..., None, None].expand(trials, N, 1, D)).squeeze(-2)
@@ -57,24 +55,13 @@ def joint(ratio, steps, *, trials, seed):
         name: svm.solve(svm.token_problem(tokens.keys, selected, side), throw=False).value
         for name, side in sides.items()
     }
-    limits["softened"] = softened(tokens, selected, v_mm.norm(dim=1), u, ratio)
-    soft = attention.amax(-1) < 0.99
-
-    every = torch.cartesian_prod(*[torch.arange(T)] * N)  # (T^n, n)
-    points = tokens.X[:, torch.arange(N), every]  # (trials, T^n, n, d)
-    labels = tokens.y[:, None].expand(points.shape[:-1])
-    margins = 1 / svm.solve(svm.label_problem(points, labels), throw=False).objective  # 0 where infeasible
-    champion = svm.token_problem(tokens.keys, every[margins.argmax(dim=1)])
+    limits["softened"] = softened(tokens, selected, v_mm.norm(dim=1), u, speed)
     return {
-        **{name: geometry.cosine(model.p, limit).float() for name, limit in limits.items()},
-        "v": geometry.cosine(model.head.v, v_mm).float(),
-        "way": (model.p.norm(dim=-1) / (0.1 * steps)).float(),
+        **{name: geometry.cosine(model.p, limit) for name, limit in limits.items()},
+        "v": geometry.cosine(model.head.v, v_mm),
         "apart": geometry.cosine(limits["tight"], limits["relaxed"]) < 0.99,
-        "soft": soft.any(-1),
-        "soft_in_S": (soft & S).any(-1),
+        "soft": (attention.amax(-1) < 0.99).any(-1),
         "choice": (selected * T ** torch.arange(N)).sum(-1).to(torch.int16),
-        "best": 1 / v_mm.norm(dim=1) > margins.amax(dim=1) * (1 - 1e-6),
-        "possible": svm.solve(champion, throw=False).status == "optimal",
     }
 
 
@@ -107,20 +94,20 @@ def descend_as_one(tokens, lr=0.1):
 
 
 def pair(n, *, trials, seed):
-    """Random problems, (v, p) trained as one vector, near plain descent's path: what `joint` asks, at LOOKS.
+    """Random problems, (v, p) trained as one vector, near plain descent's path, at LOOKS.
 
-    "slope": of the least lead in S on log ||v||, from the second look to the last. "relaxed": cosines of p to
-    the relaxed SVM of the last look's tokens, (trials, looks); "same": these have the largest attention from
-    the second look on.
-
-    "two": just one sequence keeps more than .01 of attention on a second token. There "better", "worse" are
-    the two's signed outputs at v_mm, "kept" is the attention on the better one, and "even" says that the
-    relaxed SVM's p gives both tokens the same logit. "met": a comparison outside
-    S has equality in the relaxed SVM.
+    "soft": some sequence has less than .99 of its attention on every token. "slope": of the least lead in S
+    on log ||v||, from the second look to the last. "relaxed": cosines of p to the relaxed SVM of the last
+    look's tokens, (trials, looks); "same": these have the largest attention from the second look on. "met": a
+    comparison outside S has equality in the relaxed SVM.
 
     "pushing": how many comparisons in S push p, those with a multiplier in both SVMs. "uneven": their largest
     lead less the smallest, (trials, looks); "off_law": the same after log(g mu / lambda) is taken off;
     "Delta": the smallest lead in S.
+
+    At the last look, for each sequence, (trials, 8), NaN where there are fewer: "most", its largest
+    attention; "lead", of that token over the next heaviest one, at the relaxed SVM's p; "output", the signed
+    output of the mixed tokens at v_mm; "in_S".
     """
     T, d = SIZES[n]
     tokens = data.random_tokens(n=n, T=T, d=d, trials=trials, seed=seed)
@@ -146,12 +133,15 @@ def pair(n, *, trials, seed):
         most, least = z.masked_fill(~push, -torch.inf), z.masked_fill(~push, torch.inf)
         return (most.amax((-2, -1)) - least.amin((-2, -1))).mT.float()
 
+    def padded(z):
+        return torch.nn.functional.pad(z.float(), (0, max(SIZES) - n), value=torch.nan)
+
     at_rel = (tokens.X @ relaxed.value[:, None, :, None])[..., 0]
     lead_at_rel = (at_rel.gather(-1, selected[..., None]) - at_rel)[others].view(trials, n, T - 1)
-    soft, heavy = s[-1].amax(-1) < 0.99, s[-1] > 0.01
-    two = heavy & (heavy.sum(-1, keepdim=True) == 2)
-    better = outputs.where(two, -torch.inf).amax((1, 2))
-    apart_at_rel = at_rel.where(two, -torch.inf).amax((1, 2)) - at_rel.where(two, torch.inf).amin((1, 2))
+    heaviest = s[-1].topk(2, dim=-1)
+    over_rival = (at_rel.gather(-1, selected[..., None]) - at_rel.gather(-1, heaviest.indices[..., 1:]))[
+        ..., 0
+    ]
     return {
         "slope": ((lead[2] - lead[1]) / (v[2].norm(dim=1) / v[1].norm(dim=1)).log()).float(),
         "relaxed": geometry.cosine(p, relaxed.value.expand_as(p), batch_dims=2).mT.float(),
@@ -159,32 +149,30 @@ def pair(n, *, trials, seed):
         "uneven": spread(compared),
         "off_law": spread(compared - law),
         "same": (s[1].argmax(-1) == selected).all(-1),
-        "soft": soft.any(-1),
-        "soft_in_S": (soft & S).any(-1),
+        "soft": (heaviest.values[..., 0] < 0.99).any(-1),
         "Delta": lead.mT.float(),
         "met": ((lead_at_rel < 1e-4) & ~S[..., None]).any((1, 2)),
-        "even": apart_at_rel < 1e-4,
-        "two": heavy.sum((1, 2)) == n + 1,
-        "better": better.float(),
-        "worse": outputs.where(two, torch.inf).amin((1, 2)).float(),
-        "kept": s[-1].where(two & (outputs == better[:, None, None]), 0.0).sum((1, 2)).float(),
+        "most": padded(heaviest.values[..., 0]),
+        "lead": padded(over_rival),
+        "output": padded((s[-1] * outputs).sum(-1)),
+        "in_S": padded(S),
     }
 
 
 MEASURED = [
     Measured(
         "09.joint",
-        "Head and prompt trained together: directions at three ratios of step lengths, early and late.",
+        "Head and prompt trained together: directions at three speeds of the head, early and late.",
         joint,
-        {"ratio": [0.125, 1.0, 8.0], "steps": [3000, 30_000]},
+        {"speed": [0.125, 1.0, 8.0], "steps": [3000, 30_000]},
         trials=360,
         batch=120,
-        paired=("ratio", "steps"),
+        paired=("speed", "steps"),
         minutes=5,
     ),
     Measured(
         "09.pair",
-        "Head and prompt trained as one vector, near plain descent's path: leads, angles, soft pairs.",
+        "Head and prompt trained as one vector, near plain descent's path: leads, angles, soft sequences.",
         pair,
         {"n": [3, 4, 6, 8]},
         trials=240,

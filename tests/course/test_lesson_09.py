@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from course import exercises
 from mini_attn import data, models, optim, svm, train
 
-freeing_lift, _, lasting_leads, _ = (spec.reference for spec in exercises.exercises("09"))
+freeing_lift, _, lasting_leads, deciding_step = (spec.reference for spec in exercises.exercises("09"))
 
 
 @pytest.mark.parametrize("size", [1.0, 30.0])
@@ -131,13 +131,24 @@ def test_the_toy_meets_the_theorems_conditions(lift, rates, lesson):
         assert margin(1, 1, 0.6) < 0.99
 
 
+def minimisers(lesson, X, y, speed, R, steps=3000):
+    """Directions of a minimum v, p with ||v|| = speed R, ||p|| = R, and of the forces there, (B, 2) each."""
+    X, v, p = (np.tile(one, (len(R), *[1] * np.ndim(one))) for one in (X, (0, 1), (1, 0)))
+    speed, R, unit = speed[:, None], R[:, None], lesson["unit"]
+    for step in range(steps):
+        on_v, on_p, _, _ = lesson["forces"](speed * R * v, R * p, X, y)
+        lr = 1 / (1 + step / 500) / R
+        v, p = unit(v + lr * unit(on_v)), unit(p + lr * unit(on_p))
+    return v, p, unit(on_v), unit(on_p)
+
+
 @pytest.mark.parametrize("factor", [0.3, 0.7, 1.5])
 @pytest.mark.parametrize("lift", [0.25, 0.8])
 def test_minima_of_given_lengths_tend_to_the_softened_svm(lift, factor, lesson):
     """On other lifts, on both sides of the border; no direction of a grid has a lower loss."""
     (X, y), ratio = lesson["toy"](lift), factor / (2 * lift)
     sizes = np.array([40.0, 160.0])
-    v, p, on_v, on_p = lesson["minimisers"](X, y, np.full(2, ratio), sizes)
+    v, p, on_v, on_p = minimisers(lesson, X, y, np.full(2, ratio), sizes)
     np.testing.assert_allclose([v, p], [on_v, on_p], atol=1e-7)
     limit = lesson["softened_svm"](X, np.array([1, 1, 1 + lift]), ratio)
     gaps = np.abs(lesson["degrees"](p) - lesson["degrees"](limit))
@@ -153,3 +164,17 @@ def test_minima_of_given_lengths_tend_to_the_softened_svm(lift, factor, lesson):
     for k, size in enumerate(sizes):
         (least,) = log_loss(ratio * size * v[[k]], size * p[[k]])
         assert least <= log_loss(ratio * size * grid, size * grid).min() + 1e-9
+
+
+@pytest.mark.parametrize("q", [0.3, 0.7])
+def test_a_late_sequence_decides_when_foretold_and_a_soft_one_has_its_mixture_at_the_label_margin(q, lesson):
+    (X, y), leads = lesson["toy"](0.0), (-0.5, -0.3, 0.35, 0.5)
+    X = np.stack([X] * 4)
+    X[:, 2] = [[(0, q), (lead, 1 + q)] for lead in leads]
+    _, p = lesson["descend"](X, y, 1.0, 6000, lr=0.5, rule=lesson["as_a_pair"])
+    kept = lesson["attention"](p, X)[:, :, 2, 1]
+    np.testing.assert_allclose(kept[-1, :2], 1 - q, atol=0.01)
+    for k in (2, 3):
+        gap = np.log(kept[:, k] / (1 - kept[:, k]))
+        found = (kept[:, k] > 0.99).argmax()
+        assert deciding_step(200, gap[200], leads[k]) == pytest.approx(found, rel=0.05)

@@ -47,6 +47,25 @@ def angle_of_the_largest_exponent(lift, ratio, tokens=None, outputs=None):
     return float(np.degrees(low))
 
 
+def late_by_doubling(step, gap, lead, attention=0.99):
+    """The step by halving, in the logarithm, between now and the doubling that is too late."""
+
+    def decided(log_step):
+        rival = np.exp(-gap - lead * 2 * (log_step - np.log(step)))
+        return 1 / (1 + rival) >= attention
+
+    if lead == 0:
+        return float("inf")
+    low = np.log(step)
+    high = low + 1
+    while not decided(high):
+        high += 1
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if decided(middle) else (middle, high)
+    return float(np.exp(high))
+
+
 ANSWERS = {
     "09.1": {
         "also_right": lift_by_halving,
@@ -98,36 +117,20 @@ ANSWERS = {
         ],
     },
     "09.4": {
-        "also_right": lambda better, worse, ratio, v_norm, p_norm: min(
-            1.0, max(0.0, (1 - worse) / (better - worse) + v_norm / p_norm / ratio / (better - worse))
-        ),
+        "also_right": late_by_doubling,
         "wrong": [
-            lambda better, worse, ratio, v_norm, p_norm: 1.0,
-            lambda better, worse, ratio, v_norm, p_norm: 0.5,
-            lambda better, worse, ratio, v_norm, p_norm: float(
-                np.clip((1 + v_norm / (ratio * p_norm) - better) / (better - worse), 0, 1)
-            ),
-            lambda better, worse, ratio, v_norm, p_norm: float(
-                np.clip((1 + v_norm / (ratio * p_norm) - worse) / (better + worse), 0, 1)
-            ),
-            lambda better, worse, ratio, v_norm, p_norm: round(
-                float(np.clip((1 + v_norm / (ratio * p_norm) - worse) / (better - worse), 0, 1))
-            ),
-            lambda better, worse, ratio, v_norm, p_norm: float(
-                np.clip((1 + (v_norm / (ratio * p_norm)) ** 2 - worse) / (better - worse), 0, 1)
-            ),
-            lambda better, worse, ratio, v_norm, p_norm: float(
-                np.clip((1 + v_norm / (ratio * p_norm) - min(worse, 1)) / (better - worse), 0, 1)
-            ),
-            lambda better, worse, ratio, v_norm, p_norm: float(
-                np.clip((1 + v_norm / (ratio * p_norm) - worse) / (better - worse), 0.05, 0.95)
-            ),
-            lambda better, worse, ratio, v_norm, p_norm: float(
-                1 / (1 + np.exp(-(1 + v_norm / (ratio * p_norm) - worse) / (better - worse)))
-            ),
-            lambda better, worse, ratio, v_norm, p_norm: float(
-                np.clip((1 + v_norm / (ratio * p_norm)) * (1 - worse) / (better - worse), 0, 1)
-            ),
+            lambda step, gap, lead: np.inf,
+            lambda step, gap, lead: step,
+            lambda step, gap, lead: late_by_doubling(step, gap, lead / 2),
+            lambda step, gap, lead: late_by_doubling(step, gap, 2 * lead),
+            lambda step, gap, lead: late_by_doubling(step, 0.0, lead),
+            lambda step, gap, lead: late_by_doubling(step, gap, lead, attention=0.9),
+            lambda step, gap, lead: late_by_doubling(1.0, gap, lead),
+            lambda step, gap, lead: late_by_doubling(step, gap, lead) - step,
+            lambda step, gap, lead: late_by_doubling(step, gap, max(lead, 0.1)),
+            lambda step, gap, lead: min(1e5, late_by_doubling(step, gap, lead)),
+            lambda step, gap, lead: late_by_doubling(step, gap, lead**2),
+            lambda step, gap, lead: late_by_doubling(step, abs(gap), lead),
         ],
     },
 }
