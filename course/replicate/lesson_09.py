@@ -66,17 +66,16 @@ def joint(speed, steps, *, trials, seed):
 
 
 SIZES = {3: (2, 5), 4: (4, 6), 6: (3, 9), 8: (3, 12)}  # T and d of the problems with n sequences
-LOOKS = (300, 3000, 30_000)  # steps
 
 
-def descend_as_one(tokens, lr=0.1):
-    """Steps of length lr down the gradient of the pair (v, p), from zero: p, v, s at LOOKS, by step.
+def descend_as_one(tokens, steps, lr=0.1):
+    """Steps of length lr down the gradient of the pair (v, p), from zero: p at the end.
 
     Gradients are divided by the largest slope of a trial, which underflows.
     """
-    X, y, kept = tokens.X, tokens.y, {}
+    X, y = tokens.X, tokens.y
     p = v = torch.zeros_like(X[:, 0, 0])
-    for step in range(1, LOOKS[-1] + 1):
+    for _ in range(steps):
         h = (X @ p[:, None, :, None])[..., 0]
         s, scores = h.softmax(-1), y[..., None] * (X @ v[:, None, :, None])[..., 0]
         u = (s * scores).sum(-1)
@@ -88,73 +87,37 @@ def descend_as_one(tokens, lr=0.1):
         on_p = (push[..., None] * (X - X.gather(-2, first))).sum((1, 2))
         norm = torch.hypot(on_v.norm(dim=1), on_p.norm(dim=1))[:, None]
         v, p = v + lr * on_v / norm, p + lr * on_p / norm
-        if step in LOOKS:
-            kept[step] = p, v, (X @ p[:, None, :, None])[..., 0].softmax(-1)
-    return kept
+    return p
 
 
 def pair(n, *, trials, seed):
-    """Random problems, (v, p) trained as one vector, near plain descent's path, at LOOKS.
+    """Random problems, (v, p) trained as one vector, near plain descent's path: each sequence at the end.
 
-    "soft": some sequence has less than .99 of its attention on every token. "slope": of the least lead in S
-    on log ||v||, from the second look to the last. "relaxed": cosines of p to the relaxed SVM of the last
-    look's tokens, (trials, looks); "same": these have the largest attention from the second look on. "met": a
-    comparison outside S has equality in the relaxed SVM.
-
-    "pushing": how many comparisons in S push p, those with a multiplier in both SVMs. "uneven": their largest
-    lead less the smallest, (trials, looks); "off_law": the same after log(g mu / lambda) is taken off;
-    "Delta": the smallest lead in S.
-
-    At the last look, for each sequence, (trials, 8), NaN where there are fewer: "most", its largest
-    attention; "lead", of that token over the next heaviest one, at the relaxed SVM's p; "output", the signed
-    output of the mixed tokens at v_mm; "in_S".
+    "Delta": the smallest lead of a sequence in S. The others for each sequence, (trials, 8), NaN where there
+    are fewer: "most", its largest attention; "lead", of that token over the next heaviest one, at the relaxed
+    SVM's p; "output", the signed output of the mixed tokens at v_mm; "in_S", 1 or 0.
     """
     T, d = SIZES[n]
     tokens = data.random_tokens(n=n, T=T, d=d, trials=trials, seed=seed)
-    looks = descend_as_one(tokens)
-    p, v, s = (torch.stack(parts) for parts in zip(*looks.values(), strict=True))
-    selected = s[-1].argmax(-1)
-    x = tokens.X.gather(-2, selected[..., None, None].expand(trials, n, 1, d)).squeeze(-2)
-    label = svm.solve(svm.label_problem(x, tokens.y), throw=False)
-    outputs = tokens.y[..., None] * (tokens.X @ label.value[:, None, :, None]).squeeze(-1)
-    u = outputs.gather(-1, selected[..., None])
-    S = u.squeeze(-1) < 1 + 1e-4
-    relaxed = svm.solve(svm.token_problem(tokens.keys, selected, S.to(x)), throw=False)
-    h = (tokens.X @ p[:, :, None, :, None])[..., 0]  # (looks, trials, n, T)
-    behind = h.gather(-1, selected[..., None].expand(len(h), trials, n, 1)) - h
-    others = torch.arange(T) != selected[..., None]
-    compared = behind[:, others].view(len(h), trials, n, T - 1)
-    lead = compared.amin(-1).masked_fill(~S, torch.inf).amin(-1)
-    g, lam, mu = (u - outputs)[others].view(trials, n, T - 1), relaxed.dual.view(trials, n, T - 1), label.dual
-    push = (S & (mu > 1e-5))[..., None] & (lam > 1e-5) & (g > 0)
-    law = (g * mu[..., None] / lam).log()
-
-    def spread(z):
-        most, least = z.masked_fill(~push, -torch.inf), z.masked_fill(~push, torch.inf)
-        return (most.amax((-2, -1)) - least.amin((-2, -1))).mT.float()
+    h = (tokens.X @ descend_as_one(tokens, 30_000)[:, None, :, None])[..., 0]
+    s = h.softmax(-1)
+    heaviest, (first, second) = s.topk(2, dim=-1).values, s.topk(2, dim=-1).indices.split(1, dim=-1)
+    x = tokens.X.gather(-2, first[..., None].expand(trials, n, 1, d)).squeeze(-2)
+    v_mm = svm.solve(svm.label_problem(x, tokens.y), throw=False).value
+    outputs = tokens.y[..., None] * (tokens.X @ v_mm[:, None, :, None]).squeeze(-1)
+    S = outputs.gather(-1, first).squeeze(-1) < 1 + 1e-4
+    p_rel = svm.solve(svm.token_problem(tokens.keys, first.squeeze(-1), S.to(x)), throw=False).value
+    at_rel = (tokens.X @ p_rel[:, None, :, None])[..., 0]
+    lead = (h.gather(-1, first) - h.gather(-1, second)).squeeze(-1)
 
     def padded(z):
         return torch.nn.functional.pad(z.float(), (0, max(SIZES) - n), value=torch.nan)
 
-    at_rel = (tokens.X @ relaxed.value[:, None, :, None])[..., 0]
-    lead_at_rel = (at_rel.gather(-1, selected[..., None]) - at_rel)[others].view(trials, n, T - 1)
-    heaviest = s[-1].topk(2, dim=-1)
-    over_rival = (at_rel.gather(-1, selected[..., None]) - at_rel.gather(-1, heaviest.indices[..., 1:]))[
-        ..., 0
-    ]
     return {
-        "slope": ((lead[2] - lead[1]) / (v[2].norm(dim=1) / v[1].norm(dim=1)).log()).float(),
-        "relaxed": geometry.cosine(p, relaxed.value.expand_as(p), batch_dims=2).mT.float(),
-        "pushing": push.sum((1, 2)).to(torch.int16),
-        "uneven": spread(compared),
-        "off_law": spread(compared - law),
-        "same": (s[1].argmax(-1) == selected).all(-1),
-        "soft": (heaviest.values[..., 0] < 0.99).any(-1),
-        "Delta": lead.mT.float(),
-        "met": ((lead_at_rel < 1e-4) & ~S[..., None]).any((1, 2)),
-        "most": padded(heaviest.values[..., 0]),
-        "lead": padded(over_rival),
-        "output": padded((s[-1] * outputs).sum(-1)),
+        "Delta": lead.masked_fill(~S, torch.inf).amin(-1).float(),
+        "most": padded(heaviest[..., 0]),
+        "lead": padded((at_rel.gather(-1, first) - at_rel.gather(-1, second)).squeeze(-1)),
+        "output": padded((s * outputs).sum(-1)),
         "in_S": padded(S),
     }
 
@@ -172,7 +135,7 @@ MEASURED = [
     ),
     Measured(
         "09.pair",
-        "Head and prompt trained as one vector, near plain descent's path: leads, angles, soft sequences.",
+        "Head and prompt trained as one vector, near plain descent's path: which sequences are undecided.",
         pair,
         {"n": [3, 4, 6, 8]},
         trials=240,
