@@ -255,9 +255,9 @@ check("09.1", freeing_lift)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.3 Which constraints of p count
 #
-# Now the prompt. Lesson 06 wrote the force on $p$ as a sum over *comparisons* of the selected token with
-# another. Each is along $a_{it} = x_{i\alpha_i} - x_{it}$, and $p \cdot a_{it}$ is the *lead* of $\alpha_i$.
-# New is the slope of each sequence's own loss:
+# Now the prompt. Lesson 06 wrote its force as a sum over *comparisons* of the selected token with another,
+# along $a_{it} = x_{i\alpha_i} - x_{it}$; $p \cdot a_{it}$ is the *lead* of $\alpha_i$. New is the slope of
+# each sequence's own loss:
 #
 # $$-\nabla_p L \;\approx\; \frac1n \sum_i |\ell'(u_i)| \sum_{t \ne \alpha_i} s_{it}\,
 # (\gamma_{i\alpha_i} - \gamma_{it})\; a_{it}, \qquad
@@ -272,9 +272,8 @@ check("09.1", freeing_lift)
 # > \begin{cases} 1 & i \in \mathcal S \\ 0 & i \notin \mathcal S \end{cases}
 # > \qquad \text{for every } i,\; t \ne \alpha_i .$$
 #
-# We call the numbers on the right *sides*. Why 0 and no less? With a negative lead another token than
-# $\alpha_i$ would get more attention, and $\alpha$ would not be the choice. The Att-SVM of lesson 06, with 1
-# everywhere, is now called *tight*.
+# We call the numbers on the right *sides*. Why 0 and no less? With a negative lead $\alpha_i$ would not be
+# the choice. The Att-SVM of lesson 06, with 1 everywhere, is now called *tight*.
 
 
 # %%
@@ -627,9 +626,8 @@ show(
 # %% [markdown]
 # **Figure 3.** Where the curve is level the angle falls like $1/\Delta$. Dashed: foretold from the two SVMs.
 #
-# The leads of the pair differ as foretold. With $(1, -1)$ both $c_{it}$ are 0, and no angle is left. Plain
-# descent is on the same curves, but early: with $(1, -1)$ its ratio is past the border, 1, and it is still at
-# 3.7 degrees.
+# The leads of the pair differ as foretold, with $(1, -1)$ by 0, where no angle is left. Plain descent is on
+# the same curves, but early: with $(1, -1)$ its ratio is past the border, 1, and $p$ still 3.7 degrees away.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Problems at random
@@ -704,8 +702,8 @@ show(
 # **Figure 4.** Step 30,000: the angle of $p$ to each of the three, a dot a compared run; bars are medians.
 #
 # **449 of the 459 compared runs are within a degree of the softened SVM**, at step 3,000 only 253. Ten times
-# the steps leave a tenth of the median angle. Of the 28 heads that miss the label SVM 25 are at the lowest
-# speed, where they walk least.
+# the steps leave a tenth of the median angle. Of the 28 heads that miss 25 are at the lowest speed, where
+# they walk least.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.8 Late, or soft for good
@@ -760,9 +758,8 @@ check("09.4", deciding_step)
 # **Not a token but the mixture lies at the label margin.**
 #
 # For a test the third sequence of the toy gets the tokens $(0, q)$ and $(b, 1 + q)$. The other two alone lead
-# to $p_{\mathrm{rel}} = (1, 0)$, so $\tau = b$ if $b > 0$. With $b < 0$ the side 0 is met. At
-# $v_{\mathrm{mm}} = (0, 1)$ the tokens have the outputs $q$ and $1 + q$, and the margin,
-# $(1 - s)\, q + s\, (1 + q) = 1$, needs $s = 1 - q$.
+# to $p_{\mathrm{rel}} = (1, 0)$. So $\tau = b$ if $b > 0$, and for $b < 0$ the side 0 is met. There the
+# mixture is at the margin, $(1 - s)\, q + s\, (1 + q) = 1$, for $s = 1 - q$.
 
 # %%
 third = np.array([(-0.5, 0.2), (-0.5, 0.8), (0.2, 0.5), (0.3, 0.5), (0.4, 0.5)])  # b, q
@@ -829,18 +826,17 @@ progress("09")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# If $v$ and $p$ walk straight on, $\|v\|/\|p\|$ settles and attention decides, then $v$ has the direction of
-# the **label SVM** of the selected tokens and $p$ that of an **Att-SVM**: tight at ratio 0, softened in
-# between, *relaxed* from a **border** on. Plain descent turns slowly to the relaxed SVM, whose leads say
-# which sequences decide. Short arguments say so, not a theorem.
+# If $v$ and $p$ walk straight on, the ratio settles and attention decides, then $v$ has the direction of the
+# **label SVM** and $p$ that of an **Att-SVM**: tight at ratio 0, softened in between, *relaxed* from a
+# **border** on. Plain descent turns slowly to the relaxed SVM, whose leads say which sequences decide. These
+# are arguments, not theorems.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | toy, fixed speed: angle of $p$ | exercise 09.2 | 18 of 18 runs within 0.05 degrees |
 # | random, fixed speed: $v$ | label SVM | 941 of 969 runs within 1 degree |
 # | random, fixed speed: $p$ | softened SVM | 449 of 459 runs within 1 degree |
-# | toy, the pair: difference of leads | exercise 09.3 | 3 of 3 tokens within 0.005 |
-# | toy, the pair: step of the decision | exercise 09.4 | 2 of 2 within 2 percent |
+# | toy, the pair: leads | exercise 09.3 | 3 of 3 within 0.005 |
 # | random, the pair: $\tau = 0$ | undecided, at the margin | 432 of 462 sequences, 384 of these |
 # | random, the pair: due | decided | 319 of 330 sequences |
 #
