@@ -396,8 +396,8 @@ show(
 # > $g_{it} > 0$, and every side that is met with equality has $\lambda_{it} > 0$. No side 0 is met with
 # > equality (section 9.8).
 #
-# It is tight at $\kappa = 0$ and relaxed for large $\kappa$. Which $\kappa$ belongs to a run? From
-# $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\, p(\kappa)$,
+# The solution $p(\kappa)$ is tight at $\kappa = 0$, relaxed for large $\kappa$. Which $\kappa$ belongs to a
+# run? From $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\, p(\kappa)$,
 #
 # $$\frac{\|v\|}{\|p\|} \approx \kappa\, \frac{\|v_{\mathrm{mm}}\|}{\|p(\kappa)\|} .$$
 #
@@ -492,8 +492,8 @@ widgets.sliders(
 #
 # So the ratio grows past every border, and $p$ should turn to the relaxed SVM. **How near does it get?**
 #
-# Let the other conditions of section 9.4 hold. Then only comparisons in $\mathcal S$ push. Write both
-# solutions with their multipliers, $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$ and
+# Let the other conditions of section 9.4 hold, for the relaxed SVM. Then only comparisons in $\mathcal S$
+# push. Write both solutions with their multipliers, $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$ and
 # $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$. In $\mathcal S$ let all $\mu_i > 0$ and the
 # $y_i\, x_{i\alpha_i}$ be independent. The leads need not be equal:
 #
@@ -702,8 +702,8 @@ show(
 # **Figure 4.** Step 30,000: the angle of $p$ to each of the three, a dot a compared run; bars are medians.
 #
 # **449 of the 459 compared runs are within a degree of the softened SVM**, at step 3,000 only 253. Ten times
-# the steps leave a tenth of the median angle. Of the 28 heads that miss 25 are at the lowest speed, where
-# they walk least.
+# the steps leave a tenth of the median angle. In 7 of the 10 misses a token changed late. Of the 28 heads
+# that miss 25 are at the lowest speed, where they walk least.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.8 Late, or soft for good
@@ -712,7 +712,8 @@ show(
 # runs are *not* decided. Do they need more time, or will they never decide?
 #
 # Take the two heaviest tokens of a sequence outside $\mathcal S$. The first has the lead $p \cdot a_{it}$. At
-# $p_{\mathrm{rel}}$ this lead is $\tau = p_{\mathrm{rel}} \cdot a_{it} \ge 0$, so by section 9.6
+# $p_{\mathrm{rel}}$ this lead is $\tau = p_{\mathrm{rel}} \cdot a_{it} \ge 0$. We take over the last formula
+# of section 9.6, though here not every condition holds:
 #
 # $$p \cdot a_{it} = \tau\, \Delta + \text{a bounded rest} .$$
 #
@@ -757,16 +758,19 @@ check("09.4", deciding_step)
 #
 # **Not a token but the mixture lies at the label margin.**
 #
-# For a test the third sequence of the toy gets the tokens $(0, q)$ and $(b, 1 + q)$. The other two alone lead
-# to $p_{\mathrm{rel}} = (1, 0)$. So $\tau = b$ if $b > 0$, and for $b < 0$ the side 0 is met. There the
-# mixture is at the margin, $(1 - s)\, q + s\, (1 + q) = 1$, for $s = 1 - q$.
+# For a test the third sequence of the toy gets the tokens $(0, q)$ and $(\tau, 1 + q)$, with $0 < q < 1$. The
+# other two alone lead to $p_{\mathrm{rel}} = (1, 0)$, which gives the second token the lead $\tau$. With
+# $(-\frac12, 1 + q)$ in its place the side 0 is met. There the mixture is at the margin,
+# $(1 - s)\, q + s\, (1 + q) = 1$, if the second token has the attention $s = 1 - q$.
 
 # %%
-third = np.array([(-0.5, 0.2), (-0.5, 0.8), (0.2, 0.5), (0.3, 0.5), (0.4, 0.5)])  # b, q
+third = np.array(
+    [(-0.5, 0.2), (-0.5, 0.8), (0.2, 0.5), (0.3, 0.5), (0.4, 0.5)]
+)  # of each: first coordinate, q
 X, y = np.stack([toy(0.0)[0]] * 5), toy(0.0)[1]
-X[:, 2] = [[(0, q), (b, 1 + q)] for b, q in third]
+X[:, 2] = [[(0, q), (first, 1 + q)] for first, q in third]
 p = descend(X, y, 1.0, 10_000, lr=0.5, rule=as_a_pair)[1]
-kept = attention(p, X)[:, :, 2, 1]  # (10,001, 5), on the better token
+kept = attention(p, X)[:, :, 2, 1]  # (10,001, 5), on the second token
 lead = np.log(kept / (1 - kept))
 print("soft for good, attention foretold:", 1 - third[:2, 1], "found:", kept[-1, :2])
 told = [deciding_step(300, lead[300, k], third[k, 0]) for k in (2, 3, 4)]
