@@ -422,8 +422,8 @@ assert np.allclose(solved, [prompt_angle(0.5, ratio) for ratio in ratios], atol=
 # %% [markdown]
 # **Relaxed means: the head grows fast enough.** From some ratio on, the *border*, $p(\kappa)$ is the relaxed
 # solution $p_{\mathrm{rel}}$. In the toy $p_{\mathrm{rel}} = (1, 0)$ gives sequence 3 the lead $\frac12$, and
-# its side $1 - \kappa b$ falls to that at $\kappa = \frac{1}{2b}$. All norms are 1, so this is the border
-# too: there the curves of Figure 2 meet 0.
+# its side $1 - \kappa b$ falls to that at $\kappa = \frac{1}{2b}$. All norms are 1, so at this ratio the
+# curves of Figure 2 meet 0.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -545,8 +545,8 @@ check("09.3", lasting_leads)
 # train with $(2, -1)$ and $(\frac32, -1)$ in place of $(1, -1)$; $v_{\mathrm{mm}}$ and $\mathcal S$ stay as
 # they were.
 #
-# Plain steps hardly move on this scale. A second run divides both gradients by one number, the length of the
-# *pair* $(v, p)$: the same flow with another clock (lesson 06.4).
+# Plain steps are slow. A second run divides both gradients by one number, the length of the *pair* $(v, p)$:
+# the same flow with another clock (lesson 06.4).
 
 
 # %%
@@ -781,7 +781,7 @@ assert steps[0] == 0
 assert np.allclose(told, [2.75e5, *steps[1:]], rtol=0.02), again.format("09.4")
 
 # %% [markdown]
-# Both kinds do as foretold. With $\tau = 0.2$ the sequence is not due before step 270,000.
+# Both kinds do as foretold.
 #
 # **On random problems** we count all 5,040 sequences of the 960 runs. Foretold: outside $\mathcal S$ those
 # with $\tau = 0$ are undecided and *at the margin*, their mixture has an output within 0.04 of 1 at
@@ -810,8 +810,7 @@ assert np.array_equal(counts, [(432, 462, 384), (143, 243, 48), (11, 330, 2), (6
 # %% [markdown]
 # **Of 462 sequences with $\tau = 0$ 432 are undecided, 384 of these at the margin. Of 330 that are due 319
 # are decided.** Of the 243 late ones 143 are undecided, only 48 of these at the margin; the rest, which is
-# not 0, has helped the others. For the 60 in $\mathcal S$ we have no law: we took $\mathcal S$ from tokens,
-# and the head sees mixtures.
+# not 0, has helped the others. For the 60 undecided ones in $\mathcal S$ we have no law.
 
 # %% [markdown]
 # ## Questions
