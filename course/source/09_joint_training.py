@@ -764,9 +764,7 @@ check("09.4", deciding_step)
 # $(1 - s)\, q + s\, (1 + q) = 1$, if the second token has the attention $s = 1 - q$.
 
 # %%
-third = np.array(
-    [(-0.5, 0.2), (-0.5, 0.8), (0.2, 0.5), (0.3, 0.5), (0.4, 0.5)]
-)  # of each: first coordinate, q
+third = np.array([(-0.5, 0.2), (-0.5, 0.8), (0.2, 0.5), (0.3, 0.5), (0.4, 0.5)])  # first coordinate, q
 X, y = np.stack([toy(0.0)[0]] * 5), toy(0.0)[1]
 X[:, 2] = [[(0, q), (first, 1 + q)] for first, q in third]
 p = descend(X, y, 1.0, 10_000, lr=0.5, rule=as_a_pair)[1]
