@@ -299,113 +299,59 @@ AXIS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 10.4 what near rivals leave
-TINY = 1e-9
+# --------------------------------------------------------------------------- 10.4 how fast the error falls
+def _falls_by(growth, d):
+    return growth ** (1 / (d - 1))
 
 
-def _form(b, b_v, v):
-    P = np.outer(v, v) / (v @ v)
-    return b * (np.eye(len(v)) - P) + b_v * P
+def _power(exponent):
+    return lambda growth, d: growth ** exponent(d)
 
 
-def _number(W):
-    """b, if W = b I."""
-    return np.trace(W) / len(W)
+def _falls_cases(rng):
+    """From dimensions where a root is as good as another only one at a time."""
+    return [(rng.uniform(3, 20), d) for d in (5, 3, 2, 8, 20)]
 
 
-def _two_numbers(W, v):
-    """b and b_v of the form of W."""
-    along = v @ W @ v / (v @ v)
-    return (np.trace(W) - along) / (len(v) - 1), along
-
-
-def _is_form(W, v):
-    return np.allclose(W, _form(*_two_numbers(W, v), v))
-
-
-def _is_multiple(W, v):
-    return np.allclose(W, _number(W) * np.eye(len(W)))
-
-
-def _survives_by(shape=_is_multiple, far=lambda b, b_v: b >= -TINY):
-    """Which matrices near rivals leave, then what far rivals ask of b and b_v."""
-    return lambda W, v: bool(shape(W, v) and far(*_two_numbers(W, v)))
-
-
-_survives = _survives_by()
-
-
-def _survive_cases(rng):
-    """Multiples of I, forms, and matrices that miss one condition each; no inequality is nearly met."""
-
-    def draw(d):
-        return rng.normal(size=d)
-
-    def across(v):
-        """An orthonormal basis of what is orthogonal to v."""
-        return np.linalg.qr(np.column_stack([v, rng.normal(size=(len(v), len(v) - 1))]))[0][:, 1:]
-
-    b, axis = rng.uniform(0.5, 1.5), np.array([0.0, 0.0, rng.uniform(1.5, 3)])
-    cases = [(2 * np.eye(3), axis), (_form(1.0, 3.0, axis), axis), (np.zeros((3, 3)), draw(3))]
-    for d, low, high in ((3, 1, 3), (3, 3, 1), (4, -0.5, 2), (4, 2, -0.5), (2, 1, 2), (3, 0, 2), (4, 1, 0)):
-        v = draw(d)
-        cases.append((_form(b * low, b * high, v), v))
-    cases += [(sign * b * np.eye(d), draw(d)) for d, sign in ((2, 1), (4, 1), (5, 1), (4, -1), (2, -1))]
-    for d, add in (
-        (3, lambda v, u: np.outer(u[:, 0], u[:, 1]) - np.outer(u[:, 1], u[:, 0])),
-        (4, lambda v, u: np.outer(u[:, 0], u[:, 0]) - np.outer(u[:, 1], u[:, 1])),
-        (3, lambda v, u: np.outer(v, u[:, 0]) / np.linalg.norm(v)),
-        (4, lambda v, u: np.outer(u[:, 0], v) / np.linalg.norm(v)),
-        (2, lambda v, u: (np.outer(u[:, 0], v) - np.outer(v, u[:, 0])) / np.linalg.norm(v)),
-    ):
-        v = draw(d)
-        cases.append((b * np.eye(d) + 0.6 * b * add(v, across(v)), v))
-    return cases
-
-
-SURVIVES = Exercise(
+FALLS = Exercise(
     id="10.4",
-    title="Which W survive endless data?",
+    title="How fast the error falls",
     points=3,
     minutes=20,
     difficulty=3,
-    reference=_survives,
-    cases=_survive_cases,
+    reference=_falls_by,
+    cases=_falls_cases,
     misconceptions=known(
-        lambda W, v: True,
-        "Not every W does. Take the rival x_1 - delta w: the lead is delta w.(W x_1), to first order.",
-        lambda W, v: False,
-        "bI does: b (1 - x_t.x_1) is never negative.",
-        _survives_by(shape=_is_form, far=lambda b, b_v: b >= -TINY and b_v - b >= -TINY),
-        "More along v than across loses where gamma_1 < 0: there (b_v - b) gamma_1 changes its sign.",
-        _survives_by(shape=_is_form, far=lambda b, b_v: b >= -TINY and b_v >= -TINY),
-        "Not every form: near rivals lead by -(b_v - b) gamma_1 times y e.w > 0, for both signs of gamma_1.",
-        _survives_by(shape=_is_form),
-        "b >= 0 is not enough: near rivals lead by -(b_v - b) gamma_1 times y e.w > 0.",
-        _survives_by(shape=_is_form, far=lambda b, b_v: True),
-        "Not every form: which b and b_v let no rival ahead, for both signs of gamma_1?",
-        _survives_by(far=lambda b, b_v: b > TINY),
-        "W = 0 survives too: leads of 0 are allowed.",
-        _survives_by(far=lambda b, b_v: True),
-        "With b < 0 the lead b (1 - x_t.x_1) is negative.",
-        lambda W, v: bool(np.allclose((W + W.T) / 2, _number(W) * np.eye(len(W))) and _number(W) >= -TINY),
-        "The skew part of W counts: x^T W x does not feel it, but w.(W x_1) does.",
-        lambda W, v: bool(np.linalg.eigvalsh(W + W.T).min() > 0),
-        "x_1^T W x_1 > 0 compares x_1 with no rival. What has W x_1 across x_1?",
-        lambda W, v: bool(np.linalg.eigvalsh(W + W.T).min() >= -TINY),
-        "x_1^T W x_1 >= 0 compares x_1 with no rival. What has W x_1 across x_1?",
-        lambda W, v: bool(np.allclose(W, W.T) and np.linalg.eigvalsh(W).min() >= -TINY),
-        "A positive semidefinite W may still turn x_1 away: what has W x_1 across x_1?",
-        lambda W, v: bool(np.allclose(W, W.T)),
-        "A symmetric W may still turn x_1 away: what has W x_1 across x_1?",
-        lambda W, v: bool(np.allclose(W @ v, (v @ W @ v) / (v @ v) * v)),
-        "That v stays where it is says nothing of the x_1 that are not along v.",
-        lambda W, v: bool(np.allclose(W, np.diag(np.diag(W))) and np.diag(W).min() >= -TINY),
-        "All of W x_1 across x_1 has to be zero, for every x_1: equal entries on the diagonal, too.",
-        lambda W, v: not _survives(W, v),
-        "The other way round: return True if no rival gets ahead.",
+        _power(lambda d: 1 / d),
+        "The tokens have length one: the sphere has d - 1 dimensions, not d.",
+        _power(lambda d: 1 / 2),
+        "That is the law of averages. The SVM sees only the nearest rivals: how near is the nearest of n?",
+        _power(lambda d: 2 / (d - 1)),
+        "So falls the lead of bI over the nearest rival. The error falls as the distance, not as its square.",
+        _power(lambda d: 1 / (2 * (d - 1))),
+        "E changes a lead by eps times the distance, bI leads by its square: eps is of the distance's order.",
+        _power(lambda d: 1.0),
+        "A rival within eps has a probability of the order eps^(d - 1): so n eps^(d - 1) stays the same.",
+        _power(lambda d: d - 1.0),
+        "The other way round: that is how many times the data an error needs that is smaller by growth.",
+        _power(lambda d: -1 / (d - 1)),
+        "One over it: the error is smaller by a factor above 1.",
+        _power(lambda d: 2 / d),
+        "Two things: the sphere has d - 1 dimensions, and eps falls as the distance, not as its square.",
+        _power(lambda d: 1 / (2 * d)),
+        "Two things: the sphere has d - 1 dimensions, and eps falls as the distance, not as its root.",
+        _power(lambda d: 1 / d**2),
+        "E has d^2 entries, but what decides is how near rivals come, on a sphere of d - 1 dimensions.",
+        _power(lambda d: 1 / (d + 1)),
+        "The sphere in d dimensions has one dimension less, not one more.",
+        lambda growth, d: growth / (d - 1),
+        "A volume falls with the power d - 1 of its radius: take a root of growth, not a part of it.",
+        lambda growth, d: 1.0,
+        "It falls: with more sequences the nearest rival is nearer, and objects to a smaller E.",
+        lambda growth, d: np.log(growth) / (d - 1),
+        "That is the logarithm of the factor.",
     ),
 )
 
 
-EXERCISES = [FIRST, PRICE, AXIS, SURVIVES]
+EXERCISES = [FIRST, PRICE, AXIS, FALLS]

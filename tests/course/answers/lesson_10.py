@@ -56,37 +56,10 @@ def symmetry_by_projection(W, v):
     return (rows @ np.linalg.lstsq(rows, W.ravel(), rcond=None)[0]).reshape(W.shape)
 
 
-def pairs(d, v, near, rng):
-    """40,000 best tokens and rivals of length one, with both labels, at any angle or at small ones."""
-
-    def unit(x):
-        return x / np.linalg.norm(x, axis=1, keepdims=True)
-
-    x = unit(rng.normal(size=(20_000, d)))
-    rival = unit(rng.normal(size=(20_000, d)))
-    if near:
-        rival = unit(x + 10 ** rng.uniform(-3, 0, size=(20_000, 1)) * rival)
-    better = (x - rival) @ v > 0
-    x, rival = np.where(better[:, None], x, rival), np.where(better[:, None], rival, x)  # y = 1
-    return np.r_[x, rival], np.r_[rival, x]  # and y = -1
-
-
-def survives_by_trying(W, v):
-    """No pair of 40,000 is the wrong way round."""
-    x, rival = pairs(len(v), v, True, np.random.default_rng(0))
-    return bool((((x - rival) @ W) * x).sum(axis=1).min() > -1e-9)
-
-
-def survives_by_eigenvalues(W, v):
-    """W is symmetric and all its eigenvalues are equal."""
-    values = np.linalg.eigvalsh((W + W.T) / 2)
-    return bool(np.allclose(W, W.T) and np.allclose(values, values[0]) and values[0] >= -1e-9)
-
-
-def survives_good_scores(W, v):
-    """With gamma_1 > 0 alone."""
-    x, rival = (array[:20_000] for array in pairs(len(v), v, True, np.random.default_rng(0)))
-    return bool((((x - rival) @ W) * x).sum(axis=1)[x @ v > 0].min() > -1e-9)
+def falls_by_radii(growth, d):
+    """The radius at which n caps of a sphere hold one rival, before and after."""
+    radius = [np.exp(-np.log(n) / (d - 1)) for n in (1.0, growth)]
+    return radius[0] / radius[1]
 
 
 ANSWERS = {
@@ -145,24 +118,22 @@ ANSWERS = {
         ],
     },
     "10.4": {
-        "also_right": survives_by_trying,
+        "also_right": falls_by_radii,
         "wrong": [
-            lambda W, v: not survives_by_eigenvalues(W, v),
-            lambda W, v: survives_by_eigenvalues(-W, v),
-            lambda W, v: survives_by_eigenvalues((W + W.T) / 2, v),
-            lambda W, v: survives_by_eigenvalues(W @ W.T, v),
-            lambda W, v: survives_by_eigenvalues(W, v) and bool(np.trace(W) > 0),
-            survives_good_scores,
-            lambda W, v: bool(np.allclose(W, W.T)),
-            lambda W, v: bool(np.linalg.eigvalsh(W + W.T).min() > 0),
-            lambda W, v: bool(np.linalg.eigvalsh(W + W.T).min() >= 0),
-            lambda W, v: bool(np.trace(W) > 0),
-            lambda W, v: bool(np.trace(W) >= 0),
-            lambda W, v: bool(v @ W @ v > 0),
-            lambda W, v: bool(np.allclose(W, W[0, 0] * np.eye(len(v)))),
-            lambda W, v: bool(np.allclose(W @ v, (v @ W @ v) / (v @ v) * v)),
-            lambda W, v: bool(np.allclose(W, np.eye(len(v)))),
-            lambda W, v: bool(np.allclose(np.linalg.svd(W)[1], np.linalg.svd(W)[1][0])),
+            lambda growth, d: growth**0.25,
+            lambda growth, d: growth ** (1 / (d - 0.5)),
+            lambda growth, d: growth ** (1 / (d + 2)),
+            lambda growth, d: growth ** (3 / (d - 1)),
+            lambda growth, d: growth ** (1 / (d * (d - 1))),
+            lambda growth, d: 2 * growth ** (1 / (d - 1)),
+            lambda growth, d: growth ** (1 / (d - 1)) - 1,
+            lambda growth, d: np.log(growth),
+            lambda growth, d: np.sqrt(growth * np.log(growth)),
+            lambda growth, d: np.sqrt(growth / (d - 1)),
+            lambda growth, d: np.sqrt(growth) * d,
+            lambda growth, d: (1 / growth) ** (1 / d),
+            lambda growth, d: growth * (d - 1),
+            lambda growth, d: 16 ** (1 / (d - 1)),
         ],
     },
 }
