@@ -254,7 +254,7 @@ assert (W_mm - att_svm(one, one.optimal).value).abs().max() < 1e-6
 # always is, as $p_i = x_{i\alpha_i}$ prefers $x_{i\alpha_i}$ to all others.
 #
 # **The rank.** The rows of the sum are combinations of the queries. So the rank of $W_{\mathrm{mm}}$ is at
-# most $\min(n, d)$, and at most the number of different queries. The cell counts, for $n > d$ too.
+# most $\min(n, d)$, and at most the number of different queries. The cell tries $n > d$ too.
 
 # %%
 for n, T, d, distinct in ((6, 8, 10, 6), (14, 3, 8, 14), (6, 8, 10, 2)):
@@ -313,8 +313,6 @@ for agree in (True, False):
     product = margins[agree] * [price(1.6, turn, agree) for turn in angles]
     assert np.abs(product - 1).max() < 1e-5, again.format("10.2")
 print(f"all {2 * len(angles)} margins as predicted")
-step = first_logits(pair[0].numpy(), np.ones((2, 2)), np.array([[1.0, -1.0], [-1.0, 1.0]]), 1.0)
-assert np.abs(step).max() < 1e-12  # equal queries, opposite scores: the first step is zero
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7.5, 3.6))
@@ -336,11 +334,6 @@ show(
 # %% [markdown]
 # **Figure 2.** Two sequences with the same two tokens, 1.6 apart. Lines: the largest margin, from exercise
 # 10.2. Markers: the SVM, solved. At 0 and at 180 degrees one of the two is impossible, for *any* $d$.
-
-# %% [markdown]
-# **And descent, if the conflict is impossible?** Let the queries be equal, and the scores 1, $-1$ in sequence
-# 1, $-1$, 1 in sequence 2. Then $u_2 = -u_1$. As $\ell$ is convex, $\ell(u) + \ell(-u) \ge 2 \ell(0)$: no $W$
-# does better than $W = 0$, where the two gradients cancel. Descent from zero does not move.
 
 # %% [markdown]
 # **Try it.** Turn the second query through the first one, and see $W_{\mathrm{mm}}$ make one $p$ for both, or
@@ -552,7 +545,7 @@ check("10.3", symmetric_part)
 # $$(x_1 - x_t)^\top W x_1 = b\,(1 - x_t \cdot x_1) + (b_v - b)\, \gamma_1\, (\gamma_1 - \gamma_t) .$$
 #
 # For $b > 0$, $r \ge 1$ it is positive unless $\gamma_1 < 0$: unless all $T$ tokens score below 0, one
-# sequence in $2^T$. At most these are lost to a ratio above 1. The cell foresees $r$ from random scores.
+# sequence in $2^T$.
 
 
 # %%
@@ -590,7 +583,6 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
     (b, b_v), found = two_numbers(T, d), ratio(W, many.v.numpy())
     print(f"{T:3d} {d:3d}{b_v / b / T:16.2f}{found / T:8.2f}")
     assert abs(found / (b_v / b) - 1) < 0.06, again.format("10.3")
-    assert d < 40 or abs(b_v / b / T - 1) < 0.1
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 How other queries help or disturb
@@ -609,52 +601,27 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
 # - **Best tokens as queries:** help, on average. As $g_k x_{k1}^\top$ has the mean $W_1$, each other sequence
 #   adds, in the mean, the lead by $W_1$: the help grows as $n - 1$.
 #
-# The table has mean and spread of what the others add, in units of the own part's mean. Then it counts: in
-# which share of the sequences is the best token ahead of all others, after the first step and at the end,
-# after 1,000 growing steps?
+# The table has the share of sequences with the best token ahead, after the first step and after 1,000.
 
 
 # %%
-def leads(tokens):
-    """Leads of token 1 after the first step, up to a factor: by the own part, by all; (trials, n, T - 1)."""
-    u, gaps = tokens.scores.mean(-1, keepdim=True), tokens.X[..., :1, :] - tokens.X[..., 1:, :]
-    g = ((tokens.scores - u) / (1 + u.exp())).unsqueeze(-2) @ tokens.X  # (trials, n, 1, d)
-    W = g.squeeze(-2).mT @ tokens.z
-    return (gaps @ g.mT).squeeze(-1), (gaps @ (tokens.z @ W.mT)[..., None]).squeeze(-1)
-
-
-def share(lead):
-    """Of the sequences, those whose token 1 leads all others."""
-    return (lead > 0).all(-1).double().mean().item()
-
-
-def alone(tokens):
-    """Each sequence as a trial of its own."""
-    one, n = {name: getattr(tokens, name).flatten(0, 1)[:, None] for name in "Xzy"}, tokens.X.shape[1]
-    return data.TokenData(**one, v=tokens.v.repeat_interleave(n, 0))
-
-
-print(" n  T   d   queries   others add: mean   spread   first step    end")
+print(" n  T   d   queries   first step    end")
 for n, T, d, trials in ((6, 8, 10, 100), (50, 8, 10, 20), (20, 30, 10, 30)):
-    tokens, ahead = data.random_tokens(n=n, T=T, d=d, trials=trials, seed=2), []
+    tokens, shares = data.random_tokens(n=n, T=T, d=d, trials=trials, seed=2), []
     best = best_first(tokens)
-    random = dataclasses.replace(best, z=tokens.z)
-    for name, asked in (("best", best), ("alone", alone(best)), ("random", random)):
-        (own, lead), model = leads(asked), models.CrossAttention(d, trials=len(asked.X))
-        fit(model, asked, 1000, schedule=train.growing)
-        others, (mean, spread) = (lead - own) / own.mean(), ("", "")
-        if name != "alone":
-            mean, spread = f"{round(others.mean().item(), 1) + 0:.1f}", f"{others.std():.1f}"
-        ahead.append((share(lead), (model.attention(asked).argmax(-1) == 0).double().mean().item()))
-        print(
-            f"{n:2d} {T:2d} {d:3d}   {name:7s}{mean:>19s}{spread:>9s}{ahead[-1][0]:13.2f}{ahead[-1][1]:7.2f}"
-        )
-    assert all(helped > single > disturbed for helped, single, disturbed in zip(*ahead, strict=True))
+    single = {name: getattr(best, name).flatten(0, 1)[:, None] for name in "Xzy"}  # each a trial of its own
+    alone = data.TokenData(**single, v=best.v.repeat_interleave(n, dim=0))
+    for name, asked in (("best", best), ("alone", alone), ("random", dataclasses.replace(best, z=tokens.z))):
+        model = models.CrossAttention(d, trials=len(asked.X))
+        W = fit(model, asked, 1000, schedule=train.growing, every=[1, 1000])["W"][1:]
+        logits = torch.einsum("kitd,rkde,kie->rkit", asked.X, W, asked.z)
+        shares.append((logits.argmax(-1) == 0).double().mean((1, 2)))
+        print(f"{n:2d} {T:2d} {d:3d}   {name:7s}{shares[-1][0]:13.2f}{shares[-1][1]:7.2f}")
+    assert (shares[0] > shares[1]).all() & (shares[1] > shares[2]).all()
 
 # %% [markdown]
-# **Help if the queries carry the answer, noise if they do not**, at these sizes, in the first step and at the
-# end. The first random row has the data of section 10.5: some 5% of the sequences miss their best token, and
-# so, of six together, about a quarter of the trials.
+# **Help if the queries carry the answer, noise if they do not**, at these sizes, also at the end. The first
+# random row is section 10.5's data: where 5% of the sequences fail, so do a quarter of the trials with six.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.8 Later steps, and more data
@@ -668,28 +635,25 @@ print("  n   trials   cosine to W_mm: least   ratio: step 1   step 1000   W_mm")
 for n, trials in ((50, 20), (400, 5)):
     tokens = best_first(data.random_tokens(n=n, T=8, d=10, trials=trials, seed=3))
     model = models.CrossAttention(10, trials=trials)
-    run = fit(model, tokens, 1000, schedule=train.growing, every=times)["W"][1:]
+    run = fit(model, tokens, 1000, schedule=train.growing, every=times)["W"]
     W_mm = att_svm(tokens, tokens.optimal).value
     least = geometry.cosine(run[-1], W_mm).min()
-    r = [[ratio(w.numpy(), v.numpy()) for w, v in zip(W, tokens.v, strict=True)] for W in (*run, W_mm)]
+    r = [[ratio(w.numpy(), v.numpy()) for w, v in zip(W, tokens.v, strict=True)] for W in (*run[1:], W_mm)]
     r = ratios[n] = np.mean(r, axis=1)
     print(f"{n:3d}{trials:9d}{least:24.3f}{r[0]:16.1f}{r[-2]:12.1f}{r[-1]:7.1f}")
     assert least > 0.998
-    assert r[0] > 8 > 3 > r[-1] > 1.5
 
 # %% [markdown]
-# **Descent goes to $W_{\mathrm{mm}}$ of the best tokens**, in all 25 trials, and the mean ratio falls to
-# about 2.
+# **Descent goes to $W_{\mathrm{mm}}$ of the best tokens**, in all 25 trials.
 #
-# **Endless data.** Descent on $\bar L$ keeps the form: it is a run of two numbers, $b$ and $b_v$. Where does
-# it go? No $W$ brings $\bar L$ below $\mathbb{E}\, \ell(\gamma_1)$, and near it only a long $W$ whose
-# direction puts no *rival*, a token that scores lower, ahead of $x_1$. Which direction does that?
+# **Endless data.** Descent on $\bar L$ keeps the form: it moves two numbers, $b$ and $b_v$. As $u \le
+# \gamma_1$, $\bar L$ is above $\mathbb{E}\, \ell(\gamma_1)$. It comes near only if $W$ grows in a direction
+# that puts no *rival*, a token with a lower score, ahead of $x_1$. Which one?
 #
-# Take the rival $x_1 - \delta w$, for a small $\delta > 0$ and a $w$ orthogonal to $x_1$. The lead over it
-# is $\delta\, w^\top W x_1$ to first order, and it scores lower if $y\, v \cdot w > 0$. Both labels occur at
-# the same $x_1$: with $w$ also $-w$ occurs. So $w^\top W x_1 = 0$ for all these $w$, and $W x_1$ is a
-# multiple of $x_1$, for every $x_1$. Only $bI$ does that. **If the loss falls to its infimum, then $r \to
-# 1$.** The cell follows both, with 5,000 fresh sequences in each step.
+# Take the rival $x_1 - \delta w$, with a small $\delta > 0$ and $w$ orthogonal to $x_1$, not to $v$. The lead
+# is $\delta\, w^\top W x_1$ to first order. With one label $w$ makes a rival, with the other $-w$. So $w^\top
+# W x_1 = 0$ for all these $w$: $W x_1$ is along $x_1$, for every $x_1$, and $W = bI$. **If the loss falls to
+# its infimum, $r \to 1$.** The cell follows both, with 5,000 fresh sequences a step.
 
 
 # %%
@@ -704,9 +668,9 @@ def endless(T, d, steps=300, seed=0):
         s = softmax(np.tensordot(numbers, parts, 1), axis=1)
         u = (s * scores).sum(axis=1, keepdims=True)
         descent = (parts * s * (scores - u) / (1 + np.exp(u))).sum(axis=2).mean(axis=1) / size
-        excess = np.logaddexp(0, -u[:, 0]) - np.logaddexp(0, -scores[:, 0])
         numbers = numbers + 0.1 * j**0.5 * descent / np.sqrt(size @ descent**2)
-        found.append((numbers[1] / numbers[0], excess.mean()))
+        excess = np.mean(np.logaddexp(0, -u) - np.logaddexp(0, -scores[:, :1]))
+        found.append((numbers[1] / numbers[0], excess))
     return np.array(found)
 
 
@@ -733,14 +697,10 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** The ratio $r$ during descent, for $T = 8$ and $d = 10$.
-
-# %% [markdown]
-# The ratio falls, and the loss is soon so near to its infimum that little is left to gain: of the sequences
-# only one in $2^T$ can object to $r > 1$. So $r$ is near 1 soon for $T = 2$, but not for $T = 8$.
+# **Figure 4.** The ratio during descent, for $T = 8$ and $d = 10$. On endless data it falls, but slowly at
+# last: only one sequence in $2^T$ can object to $r > 1$, and little loss is left.
 #
-# **More data.** On endless data rivals come arbitrarily near to $x_1$, so no $W$ leads by 1 against all. But
-# for $n$ sequences there is a $W_{\mathrm{mm}}$. Write it as $b\,(I + E)$ with $\mathrm{tr}\, E = 0$. As only
+# **More data.** For $n$ sequences, write $W_{\mathrm{mm}} = b\,(I + E)$ with $\mathrm{tr}\, E = 0$. As only
 # $bI$ lets no rival ahead, the *error* $\varepsilon = \lVert E \rVert_F$ goes to 0 as $n$ grows. How fast?
 
 # %% [markdown]
@@ -823,7 +783,7 @@ check("10.4", falls_by)
 # $W_{\mathrm{mm}}$.
 # </details>
 #
-# The table has means of $\varepsilon$ over ten SVMs.
+# The table has means over ten SVMs.
 
 
 # %%
@@ -837,15 +797,13 @@ def error(n, T, d, seed):
 print("T   d   n = 400   n = 1600   n = 6400   falls by   foreseen")
 for T, d in ((2, 3), (2, 4), (2, 6), (2, 10), (8, 3), (8, 10)):
     few, more, many = (np.mean([error(n, T, d, seed) for seed in range(10)]) for n in (400, 1600, 6400))
-    law = falls_by(16, d)
-    print(f"{T} {d:3d}{few:10.2f}{more:11.2f}{many:11.2f}{few / many:11.2f}{law:11.2f}")
-    assert few > more > many, again.format("10.4")
-    assert T > 2 or abs(few / many / law - 1) < 0.2, again.format("10.4")
+    print(f"{T} {d:3d}{few:10.2f}{more:11.2f}{many:11.2f}{few / many:11.2f}{falls_by(16, d):11.2f}")
+    assert T > 2 or abs(few / many / falls_by(16, d) - 1) < 0.2, again.format("10.4")
 
 # %% [markdown]
-# **So is it $bI$ that is learned?** In the limit of $W_{\mathrm{mm}}$, if descent runs to its end first and
-# then $n$ grows: yes, but slowly. For $T = 2$ the fall is consistent with the law. At $T = 8$ these $n$ are
-# too small: for $d = 10$, 6,400 sequences leave an error above 1, and $I$ has the norm $\sqrt{10}$.
+# **So is it $bI$ that is learned?** If descent runs to its end and then $n$ grows, yes, but slowly. For $T =
+# 2$ the table is consistent with the law. For $T = 8$ these $n$ are too small: for $d = 10$ the error stays
+# above 1.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.9 Claims and measurements
@@ -860,13 +818,10 @@ for T, d in ((2, 3), (2, 4), (2, 6), (2, 10), (8, 3), (8, 10)):
 # ## Questions
 #
 # **1.** Your data have $n = 1000$ sequences, $d = 64$, but only 12 different query words. How large can the
-# rank of $W_{\mathrm{mm}}$ be? Say also a rank that $W$ cannot fall below, by plain gradient steps from an
-# invertible start.
+# rank of $W_{\mathrm{mm}}$ be?
 # <details><summary>Answer</summary>
 #
-# At most 12: it is a sum of outer products with the queries. After descent at least 52: each step is such a
-# sum too, so $Wz$ stays what it was at the start for all $z$ orthogonal to the queries, and these $z$ fill 52
-# dimensions.
+# At most 12: it is a sum of outer products with the queries.
 # </details>
 
 # %%
@@ -879,7 +834,7 @@ progress("10")
 #   descent ends at the Frobenius SVM of a local choice, not always the best.
 # - $W_{\mathrm{mm}} = \sum_i \bar a_i z_i^\top$, so its rank is at most $\min(n, d)$.
 # - In self-attention with the best tokens, the first step on endless data favours $v$, by $b_v / b \to T$ as
-#   $d \to \infty$. Other sequences help, on average; with random queries they disturb.
+#   $d \to \infty$. Other sequences help, on average.
 # - If descent ends first and then $n$ grows, $W_{\mathrm{mm}} / b$ tends to $I$, as $n^{-1/(d-1)}$.
 
 # %% [markdown]
