@@ -35,6 +35,8 @@ ENOUGH = Exercise(
     misconceptions=known(
         lambda n, T: max(T - 1, n),
         "That is the theorem's bound. Enough, but W has d^2 numbers: count them against n (T - 1) rows.",
+        lambda n, T: max(n, math.isqrt(n * (T - 1) - 1) + 1),
+        "n <= d is not needed. What is it that the T - 1 rows of one sequence, which share z_i, need?",
         lambda n, T: n * (T - 1),
         "That is enough for p, which has d numbers. W has d^2.",
         lambda n, T: math.isqrt(n * (T - 1) - 1) + 1,
@@ -273,6 +275,11 @@ def _alone(n, T):
     )
 
 
+def _each_by_itself(n, T, q):
+    """The chance to win in all n sequences if each token is a support token with chance q."""
+    return sum(math.comb(T - 1, k) * q**k * (1 - q) ** (T - 1 - k) / (1 + k) for k in range(T)) ** n
+
+
 def _divisions(n, T, m):
     """In how many ways n numbers from 0 to T - 1 add up to m."""
     ways = np.ones(1)
@@ -321,6 +328,11 @@ OPTIMAL = Exercise(
         "can be had in comb(T - 1, k) ways.",
         _sets(ways=lambda a, k: 1),
         "Which k of the T - 1 tokens? There are comb(T - 1, k) ways.",
+        _sets(ways=lambda a, k: math.comb(a + 1, k)),
+        "The chosen token is not among its own support tokens: k of T - 1, in comb(T - 1, k) ways.",
+        lambda n, T: np.array([_each_by_itself(n, T, m / (n * (T - 1))) for m in _numbers(n, T)]),
+        "You let each token be a support token by itself, with chance m/M. Then their number varies; "
+        "here it is m, exactly.",
         lambda n, T: (
             _sets(ways=lambda a, k: math.comb(a + 1, k), total=lambda n, T, m: math.comb(n * T, m))
         )(n, T),

@@ -308,17 +308,16 @@ def dimensions(kind, n, T, d, *, trials, seed):
 
 
 def by_dimension(stored):
-    """Of a stored `dimensions`, for each d: d, the share of drawn choices that are possible, the mean number
-    of support tokens of these, the number of locally optimal choices and its standard error, and the share of
-    global among the runs that could be."""
+    """Of a stored `dimensions`, for each d: d, the number of locally optimal choices and its standard error,
+    how many runs could be global, and how many of these are."""
     rows, choices = [], stored["T"].item() ** stored.n.item()
     for d in stored.d.values:
         here = stored.sel(d=d)
-        share, support = float(here.random_possible.mean()), float(here.support.sum())
         number, error = float(here.locally_optimal.mean()), float(here.locally_optimal.std())
-        won = float((here.code == GLOBAL).mean() / here.possible.mean())
-        m = support / float(here.random_possible.sum())
-        rows.append((int(d), share, m, choices * number, choices * error / len(here.trial) ** 0.5, won))
+        error /= len(here.trial) ** 0.5
+        can = here.possible == 1
+        won = int((can & (here.code == GLOBAL)).sum())
+        rows.append((int(d), choices * number, choices * error, int(can.sum()), won))
     return rows
 
 
