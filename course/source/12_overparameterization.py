@@ -246,7 +246,7 @@ for d, low, high in ((2, 0.15, 0.45), (4, 0, 0.03)):
 # falls. $\square$
 #
 # So all eight $u_i$ grow. Linearly independent queries always have such an $a$: **no finite $W$ is stationary
-# if $d \ge n$, or if the count holds**. For $p$ the count is 40. In two dimensions descents of $p$ do stop,
+# if $d \ge n$, or if the count holds**. For $p$ the count asks for $d = 40$ here. In two dimensions descents of $p$ do stop,
 # in four hardly any.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -586,7 +586,7 @@ for name, end in ended.items():
 # $M = n\,(T - 1)$ tokens that are not chosen. It would be easy to say if
 #
 # 1. any $m$ of the $M$ tokens were equally likely to be the support tokens;
-# 2. scores were independent draws: a chosen token then is highest with chance $1 / (1 + k_i)$ (exercise 07.1).
+# 2. scores were independent draws: a chosen token is then best with chance $1 / (1 + k_i)$ (exercise 07.1).
 #
 # Then a choice with $m$ would be locally optimal with the chance $w_m = \mathbb E \prod_i 1 / (1 + k_i)$.
 #
@@ -638,15 +638,13 @@ check("12.4", win_all)
 # with the choices' *own* $k_i$.
 
 # %%
-w = np.asarray(win_all(8, 6))
-print("n = 8, T = 6      P   mean m    random     own   count")
+print("      d         P   mean m    random     own   count")
 for kind, d in zip("ppppWWWW", (12, 16, 24, 64, 3, 4, 8, 24), strict=True):
     tokens = data.random_tokens(8, 6, d, trials=400, seed=7)
     can, k, chance = (of.numpy() for of in runs.drawn_choice(kind, tokens, seed=107, heads=128))
-    each = can * w[k.sum(axis=1)], can / (1 + k).prod(axis=1), chance
+    each = can * np.asarray(win_all(8, 6))[k.sum(axis=1)], can / (1 + k).prod(axis=1), chance
     random, own, count = (6**8 * of.mean() for of in each)
-    m = k.sum() / can.sum()
-    print(f"{kind}, d = {d:2d} {can.mean():11.2f} {m:8.1f} {random:9.0f} {own:7.0f} {count:7.0f}")
+    print(f"{kind} {d:5d} {can.mean():9.2f} {k.sum() / can.sum():8.1f} {random:9.0f} {own:7.0f} {count:7.0f}")
     assert random > own > count * (1 if kind == "p" else random / own), again.format("12.4")
 
 # %%

@@ -91,6 +91,7 @@ ANSWERS = {
             lambda n, T: 1 if n * T == 2 else max(2, n, T - 1),
             lambda n, T: max(T - 1, (n * (T - 1)) ** 0.5),
             lambda n, T: max(T - 1, n, enough_by_trying(n, T)),
+            lambda n, T: max(n, math.ceil(math.sqrt(n * (T - 1)))),
             lambda n, T: enough_by_trying(n + 1, T),
             lambda n, T: int(np.ceil(max(T - 1, n**0.5 * (T - 1) ** 0.5))),
             lambda n, T: max(T - 1, math.ceil(math.sqrt(n) * math.sqrt(T - 1))),
@@ -160,6 +161,7 @@ ANSWERS = {
             lambda n, T: (1 + np.arange(n * (T - 1) + 1) / n) ** -float(n),
             lambda n, T: 1 / (1 + np.arange(n * (T - 1) + 1)) ** n,
             lambda n, T: win_all_by_counting(1, n * (T - 1) + 1) ** n,
+            lambda n, T: win_all_by_sequence(n, T, lambda k: T / (T - k) / (k + 1)),  # comb(T, k) sets
             lambda n, T: win_all_by_counting(n, T)[1:],
             lambda n, T: win_all_by_counting(n, T)[:-1],
             lambda n, T: win_all_by_counting(n, T).flip(0),
