@@ -246,8 +246,8 @@ for d, low, high in ((2, 0.15, 0.45), (4, 0, 0.03)):
 # falls. $\square$
 #
 # So all eight $u_i$ grow. Linearly independent queries always have such an $a$: **no finite $W$ is stationary
-# if $d \ge n$, or if the count holds**. For $p$ the count asks for $d = 40$ here. In two dimensions descents of $p$ do stop,
-# in four hardly any.
+# if $d \ge n$, or if the count holds**. For $p$ the count asks for $d = 40$ here.
+# In two dimensions its descents do stop, in four hardly any.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.3 Possible for a random choice
