@@ -24,6 +24,17 @@ def test_mirror_steps_are_the_optimisers(lesson, rho):
     torch.testing.assert_close(mine.W, model.W, rtol=1e-6, atol=1e-12)
 
 
+def test_far_out_the_bare_gradient_is_0(lesson):
+    model = models.CrossAttention(10, init=torch.tensor(lesson["paths"][1.1][2000]))
+    tokens = lesson["tokens"]
+    loss = torch.nn.functional.softplus(-tokens.y * model(tokens)).mean()
+    (G,) = torch.autograd.grad(loss, model.parameters())
+    assert (G == 0).all()
+    optimizer = optim.MirrorDescent(model.parameters(), 0.1, 1.1)
+    history = train.fit(model, tokens, optimizer, 3, record={"W": lambda model: model.W}, progress=False)
+    assert (history["W"][-1] != history["W"][0]).any()  # scaled up first
+
+
 @pytest.mark.parametrize("rho", [1.4, 2.0, 3.5])
 def test_the_distance_is_the_librarys_divergence_from_the_svm(rho):
     tokens = data.random_tokens(3, 4, 6, seed=6)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from course.replicate.lesson_15 import ETA, STEPS, descended, kept, selection, solution, start
+from course.replicate.lesson_15 import ETA, STEPS, descended, kept, published, selection, solution, start
 from mini_attn import data, geometry, heads, models, optim, svm, train
 
 
@@ -263,3 +263,29 @@ def test_at_1_5_the_power_is_not_reached_in_15_000_steps():
     own = solution(tokens, kept(tokens, model), 1.5)
     falls = torch.stack([geometry.bregman(W, own, 1.5) for W in history["W"][1:]]).log().diff(dim=0)[0]
     assert abs(falls.median() / math.log(15 / 4.5) + 1.4) < 0.1
+
+
+def test_a_locally_optimal_choice_is_lost_from_a_start_outside_the_cone():
+    keys = torch.tensor([[[0, 0], [-1, -2.7], [-2, -1]]]).double()
+    toy = dataclasses.replace(data.toy_one_sequence((0.9, 1.0, 0.0)), keys=keys)
+    starts = torch.tensor([[30, 30], [30, 60], [30, 12], [29, 13], [33, 11]]).double()
+    for eta, steps in ((1.0, 2000), (0.3, 4000)):
+        for rho in (2.25, 2.4, 4.0):
+            model = models.PromptAttention(2, trials=5, init=starts)
+            optimizer = optim.MirrorDescent(model.parameters(), eta, rho, batch_dims=1)
+            train.fit(model, toy, optimizer, steps, every=steps, schedule=train.growing, progress=False)
+            on = model.requires_grad_(False).attention(toy)[:, 0, 0].numpy()
+            np.testing.assert_allclose(on, [rho > 2.31] * 2 + [0] * 3, atol=0.01)
+
+
+@pytest.mark.parametrize("seed", [101, 202])
+def test_mixed_tokens_and_other_starts_each_add_to_the_published_divergences(seed):
+    mean = {}
+    for starts in ("one", "three"):
+        found = published(starts, trials=20, seed=seed)
+        mean[starts] = {name: found[name][:, 2].mean(axis=0) for name in ("own", "theirs", "alike")}
+    for one in mean.values():
+        np.testing.assert_allclose(one["own"][:2], (0.09, 0.05), atol=0.012)
+    assert (mean["one"]["own"][:2] + 0.01 < mean["one"]["theirs"][:2]).all()
+    assert (mean["one"]["theirs"][:2] < mean["three"]["theirs"][:2]).all()
+    assert mean["one"]["alike"][1] > mean["three"]["alike"][1]
