@@ -6,6 +6,7 @@ import torch
 
 from course import exercises
 from course.replicate import classifier
+from course.replicate.lesson_15 import choose
 from mini_attn import data, geometry, models, optim, svm, train
 
 distance, falls, held, standard_error = (spec.reference for spec in exercises.exercises("15"))
@@ -95,3 +96,7 @@ def test_the_classifier_sees_real_tokens_only_and_its_steps_are_mirror_steps():
         torch.testing.assert_close(
             model.weights[name].detach(), z.sign() * z.abs().sqrt(), rtol=1e-4, atol=1e-5
         )
+
+
+def test_on_reviews_the_last_epoch_was_chosen_on_12_of_20_splits():
+    assert choose("reviews", 1.1)[3] == 12
