@@ -28,7 +28,7 @@ def _points(difference: np.ndarray) -> Estimate:
     return Estimate(centre, centre - half, centre + half, len(difference))
 
 
-LIKE = "ours takes the SVM of the tokens that the run itself selected; with those of the other run it agrees"
+LIKE = "ours: one start, the run's own tokens; with the tokens of a run from another start it agrees"
 OTHER = "IMDb and several layers there; here one layer on film sentences, with step sizes tuned alike"
 
 ROWS = [
