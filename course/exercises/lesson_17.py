@@ -270,7 +270,7 @@ CLOCK = Exercise(
     id="17.3",
     title="The other clock",
     points=3,
-    minutes=15,
+    minutes=20,
     difficulty=3,
     reference=_clock,
     cases=_clock_cases,
@@ -349,195 +349,103 @@ def _level(way, log_g, eta, a):
         return float(np.logaddexp.reduce(logs) / LN10)
 
 
-# --------------------------------------------------------------------------- 17.4 the longest step
-def _longest_by(
+# --------------------------------------------------------------------------- 17.4 how soon a run settles
+def _settling_by(
     across=lambda rows, unit: rows - np.outer(rows @ unit, unit),
     weights=lambda lam, rows: lam / lam.sum(),
-    stiff=lambda H: np.linalg.eigvalsh(H)[-1],
-    join=lambda mu, h: 2 * mu / h,
+    slow=lambda eigenvalues, k: eigenvalues[1 - k],
+    join=lambda mu, h: mu / h,
 ):
-    """An answer from the rows' parts across the SVM, their weights, and what of the matrix counts."""
+    """An answer from the rows' parts across the SVM, their weights, and which eigenvalue counts, of those in
+    rising order: all but k - 1 are 0."""
 
     def answer(rows, lam):
         mu = 1 / np.linalg.norm(lam @ rows)
         parts, q = across(rows, mu * (lam @ rows)), weights(lam, rows)
-        return float(join(mu, stiff(parts.T @ (q[:, None] * parts))))
+        return float(join(mu, slow(np.linalg.eigvalsh(parts.T @ (q[:, None] * parts)), len(rows))))
 
     return answer
 
 
-_right = _longest_by()
+_in_order = _settling_by()
 
 
-def _longest(rows, lam):
+def _settling(rows, lam):
     if not np.allclose(rows @ (lam @ rows), 1, atol=1e-3):  # so that no message doubles rows alone
         raise ValueError("lam @ rows does not have the leads 1")
-    return _right(rows, lam)
+    return _in_order(rows, lam)
 
 
-def _longest_cases(rng):
+def _settling_cases(rng):
+    """The rows with their part along the SVM have an eigenvalue mu^2 more: below the slowest in some cases,
+    above it in others."""
     cases = [np.array([[2.0, 1.0], [1.0, -1.0]])]
-    for k, D in ((3, 3), (2, 6), (4, 8), (5, 8)):
-        for _ in range(1000):
+    for k, D, above in ((3, 3, False), (3, 6, True), (4, 8, True), (5, 8, True)):
+        for _ in range(5000):
             rows = _tight(rng, k, D)[0] * rng.uniform(0.4, 2.5, size=(k, 1))
             lam = np.linalg.solve(rows @ rows.T, np.ones(k))
-            if lam.min() > 0.02 * lam.max() and np.ptp(np.linalg.norm(rows, axis=1)) > 0.5:
+            if lam.min() < 0.02 * lam.max() or np.ptp(np.linalg.norm(rows, axis=1)) < 0.5:
+                continue
+            along, slowest = 1 / lam.sum(), 1 / _in_order(rows, lam) / lam.sum() ** 0.5
+            if along > 1.3 * slowest if above else 1.3 * along < slowest:
                 break
+        else:
+            raise RuntimeError("no rows found")
         cases.append(rows)
     return [(rows, np.linalg.solve(rows @ rows.T, np.ones(len(rows)))) for rows in cases]
 
 
-LONGEST = Exercise(
+SETTLING = Exercise(
     id="17.4",
-    title="The longest step that settles",
+    title="How soon a run settles",
     points=2,
-    minutes=10,
+    minutes=15,
     difficulty=2,
-    reference=_longest,
-    cases=_longest_cases,
+    reference=_settling,
+    cases=_settling_cases,
     misconceptions=known(
-        _longest_by(across=lambda rows, unit: rows),
+        _settling_by(across=lambda rows, unit: rows),
         "u is across the SVM's direction: so take the part along it off each row.",
-        _longest_by(join=lambda mu, h: mu / h),
-        "With that step the stiffest part of u is gone at once. A longer one overshoots, but may shrink u.",
-        _longest_by(join=lambda mu, h: 2 / h),
+        _settling_by(across=lambda rows, unit: rows, slow=lambda found, k: found[-k]),
+        "u is across the SVM's direction: take the part along it off each row. That leaves k - 1 directions.",
+        _settling_by(slow=lambda found, k: found[-1]),
+        "That is how soon the *fastest* part of u shrinks. The run has settled when the slowest has.",
+        _settling_by(slow=lambda found, k: found[-1], join=lambda mu, h: 2 * mu / h),
+        "That is the longest step that does not overshoot. Asked is how far R has to grow with short steps.",
+        _settling_by(slow=lambda found, k: found[1 - k :].mean()),
+        "The mean of the eigenvalues: the smallest that belongs to a part of u decides.",
+        _settling_by(slow=lambda found, k: found[1 - k :].sum()),
+        "The sum of the eigenvalues: the smallest that belongs to a part of u decides.",
+        _settling_by(join=lambda mu, h: h / mu),
+        "That is the rate. It shrinks u as e^(-rate R): after which growth of R by a factor of e?",
+        _settling_by(join=lambda mu, h: 2 * mu / h),
+        "The 2 belongs to the longest step. Here u shrinks as e^(-lambda R), by a factor of e.",
+        _settling_by(join=lambda mu, h: math.log(2) * mu / h),
+        "That is where the slowest part is half as large. Asked is a factor of e.",
+        _settling_by(join=lambda mu, h: 1 / h),
         "mu is missing: the pull has the length s e^(-mu R) / mu, and the weights lambda add up to 1 / mu^2.",
-        _longest_by(join=lambda mu, h: 2 * mu**2 / h),
+        _settling_by(join=lambda mu, h: mu**2 / h),
         "That is for eta times the pull over s e^(-mu R). A normalised step divides by ||W_mm||, too.",
-        _longest_by(join=lambda mu, h: 2 / (mu * h)),
+        _settling_by(join=lambda mu, h: 1 / (mu * h)),
         "The sum of lambda is 1 / mu^2, ||W_mm|| is 1 / mu: the one over the other gives 1 / mu, beside h.",
-        _longest_by(join=lambda mu, h: h / (2 * mu)),
-        "Upside down: the stiffer, the shorter.",
-        _longest_by(join=lambda mu, h: mu / (2 * h)),
-        "1 - eta h / mu has to be above -1: eta below 2 mu / h.",
-        _longest_by(weights=lambda lam, rows: np.full(len(lam), 1 / len(lam))),
+        _settling_by(weights=lambda lam, rows: np.full(len(lam), 1 / len(lam))),
         "The rows do not pull equally: their pulls are in the ratio of lambda.",
-        _longest_by(weights=lambda lam, rows: lam),
+        _settling_by(weights=lambda lam, rows: lam),
         "The step is normalised: divide by the length of the whole pull.",
-        _longest_by(weights=lambda lam, rows: np.ones(len(lam))),
+        _settling_by(weights=lambda lam, rows: np.ones(len(lam))),
         "Each row counts with its pull, in the ratio of lambda, not with 1.",
-        _longest_by(stiff=np.trace),
-        "The sum of the eigenvalues is more than the largest, and that one decides.",
-        _longest_by(stiff=lambda H: np.linalg.eigvalsh(H)[-2]),
-        "All parts of u have to shrink: the largest eigenvalue decides, not the second.",
-        _longest_by(stiff=lambda H: min(x for x in np.linalg.eigvalsh(H) if x > 1e-9)),
-        "The largest eigenvalue overshoots first.",
-        _longest_by(stiff=lambda H: math.sqrt(np.linalg.eigvalsh(H)[-1])),
+        _settling_by(join=lambda mu, h: mu / math.sqrt(h)),
         "The eigenvalue itself, not its root: <A, u> and A multiply.",
-        lambda rows, lam: 1 / float(np.linalg.norm(lam @ rows)),
-        "That is the margin. How far u is turned depends on the rows' parts across the SVM.",
-        lambda rows, lam: 2 / float(np.linalg.norm(lam @ rows)),
-        "That is 2 mu. How far u is turned depends on the rows' parts across the SVM, too.",
-        _longest_by(join=lambda mu, h: 2 / (mu**2 * h)),
+        _settling_by(join=lambda mu, h: 1 / (mu**2 * h)),
         "The sum of lambda is 1 / mu^2, but a normalised step divides by the whole pull.",
-    ),
-    withheld=("mini_attn.rates.remainder",),
-)
-
-
-# --------------------------------------------------------------------------- 17.5 Adam's speed
-def _ratio(b, beta_1, beta_2):
-    first = (1 - beta_1) / (1 - beta_1 * math.exp(b))
-    return first * math.sqrt(max((1 - beta_2 * math.exp(2 * b)) / (1 - beta_2), 0.0))
-
-
-def _adam_by(ratio=_ratio, top=lambda beta_1, beta_2: min(-math.log(beta_1), -math.log(beta_2) / 2)):
-    """Solve b = eta mu ratio(b) on (0, top) by bisection."""
-
-    def answer(eta, mu, beta_1, beta_2):
-        low, high = 0.0, top(beta_1, beta_2) * (1 - 1e-12)
-        for _ in range(200):
-            b = (low + high) / 2
-            low, high = (b, high) if b < eta * mu * ratio(b, beta_1, beta_2) else (low, b)
-        return (low + high) / 2
-
-    return answer
-
-
-_adam = _adam_by()
-
-
-def _both_rooted(b, beta_1, beta_2):
-    first = (1 - beta_1) / (1 - beta_1 * math.exp(b))
-    return math.sqrt(max(first * (1 - beta_2 * math.exp(2 * b)) / (1 - beta_2), 0.0))
-
-
-def _by_rounds(eta, mu, beta_1, beta_2):
-    b = eta * mu
-    for _ in range(200):
-        b = eta * mu * _ratio(min(b, -math.log(beta_1) * 0.999), beta_1, beta_2)
-    return b
-
-
-ADAM = Exercise(
-    id="17.5",
-    title="Adam's speed limit",
-    points=3,
-    minutes=10,
-    difficulty=3,
-    reference=_adam,
-    cases=lambda rng: [
-        (0.01, 1.0, 0.9, 0.95),
-        (0.01, float(rng.uniform(0.5, 2.0)), 0.9, 0.999),
-        (float(rng.uniform(0.02, 0.06)), float(rng.uniform(0.8, 1.5)), 0.9, 0.95),
-        (float(rng.uniform(0.01, 0.03)), 1.2, 0.7, float(rng.uniform(0.93, 0.97))),
-    ],
-    compare=Compare(rtol=1e-6, atol=0.0),
-    misconceptions=known(
-        lambda eta, mu, beta_1, beta_2: eta * mu,
-        "That is sign descent's. Adam's means hold older, larger gradients: how do they change the step?",
-        lambda eta, mu, beta_1, beta_2: -math.log(beta_2) / 2,
-        "That is the limit for long steps. For shorter ones solve b = eta mu ratio(b).",
-        _adam_by(lambda b, b1, b2: 1 / max(_ratio(b, b1, b2), 1e-9)),
-        "The constant is upside down: the mean of the gradients over the root of that of their squares.",
-        lambda eta, mu, beta_1, beta_2: min(eta * mu, -math.log(beta_2) / 2),
-        "Both limits are right, and in between the two join smoothly: solve b = eta mu ratio(b).",
-        _adam_by(lambda b, b1, b2: math.sqrt(max((1 - b2 * math.exp(2 * b)) / (1 - b2), 0.0))),
-        "The mean of the gradients lags as well: it holds older gradients, which are larger.",
-        _adam_by(
-            lambda b, b1, b2: (1 - b1) / (1 - b1 * math.exp(b)) * math.sqrt((1 - b2 * math.exp(b)) / (1 - b2))
-        ),
-        "The second mean is one of squares, which fall by e^(-2b) each step.",
-        _adam_by(
-            lambda b, b1, b2: (
-                (1 - b1) / (1 - b1 * math.exp(-b)) * math.sqrt((1 - b2 * math.exp(-2 * b)) / (1 - b2))
-            )
-        ),
-        "Going back in time the gradients get *larger*: the sums run over beta^k e^(bk).",
-        _adam_by(
-            lambda b, b1, b2: (1 - b1) / (1 - b1 * math.exp(b)) * max(1 - b2 * math.exp(2 * b), 0) / (1 - b2)
-        ),
-        "Adam divides by the root of the second mean.",
-        _adam_by(lambda b, b1, b2: _ratio(b, b2, b1)),
-        "The two means are mixed up: beta_1 belongs to the mean, beta_2 to the mean of squares.",
-        lambda eta, mu, beta_1, beta_2: (
-            eta * mu * _ratio(eta * mu, beta_1, beta_2)
-            if eta * mu < -math.log(beta_2) / 2
-            else -math.log(beta_2) / 2
-        ),
-        "One substitution is not enough: b stands on both sides. Solve the equation, by bisection.",
-        _adam_by(lambda b, b1, b2: (1 - b1) / (1 - b1 * math.exp(b))),
-        "The second mean lags as well, and divides: it holds older gradients, which are larger.",
-        lambda eta, mu, beta_1, beta_2: _adam(eta, 1.0, beta_1, beta_2),
-        "mu is missing: a step of length eta times the constant lets the loss fall by mu times that.",
-        lambda eta, mu, beta_1, beta_2: _adam(eta, mu, beta_1, beta_2) / mu,
-        "That is the length of a step. The log of the loss falls by mu times that.",
-        _adam_by(lambda b, b1, b2: _ratio(b, b1, b2) / (1 - b1) * math.sqrt(1 - b2)),
-        "The means have weights (1 - beta) beta^k, not beta^k.",
-        lambda eta, mu, beta_1, beta_2: _ratio(_adam(eta, mu, beta_1, beta_2), beta_1, beta_2),
-        "That is the constant. The loss falls by e^-b, with b = eta mu times the constant.",
-        _adam_by(ratio=lambda b, beta_1, beta_2: _ratio(b, beta_1, beta_2) / (1 - beta_1)),
-        "The first mean has a factor 1 - beta_1 in front of its series.",
-        _adam_by(ratio=lambda b, beta_1, beta_2: _ratio(-b, beta_1, beta_2), top=lambda beta_1, beta_2: 10.0),
-        "Gradients fall, so older ones are larger: the series has the ratio beta_1 e^b, not beta_1 e^(-b).",
-        lambda eta, mu, beta_1, beta_2: eta * mu * _ratio(eta * mu, beta_1, beta_2),
-        "b stands on both sides: putting it in on the right, once or often, need not solve that. Halve an "
-        "interval.",
-        _by_rounds,
-        "Putting b in on the right again and again can jump between two ends. Halve an interval.",
-        _adam_by(ratio=_both_rooted),
-        "The root is over the second mean alone.",
+        _settling_by(slow=lambda found, k: found[min(2 - k, -1)]),
+        "A part of u is missing: k independent rows leave k - 1 directions across the SVM.",
+        lambda rows, lam: 1 / float(np.linalg.norm(lam @ rows)),
+        "That is the margin. How fast u shrinks depends on the rows' parts across the SVM.",
+        lambda rows, lam: float(np.linalg.norm(lam @ rows)),
+        "That is ||W_mm||. How fast u shrinks depends on the rows' parts across the SVM.",
     ),
 )
 
-EXERCISES = [WEIGHTS, PLAIN, CLOCK, LONGEST, ADAM]
+
+EXERCISES = [WEIGHTS, PLAIN, CLOCK, SETTLING]

@@ -16,7 +16,6 @@ from mini_attn.gradients import closed_form
 from mini_attn.svm.norms import matrix_norm
 
 SIZES = {"p": (4, 5, 10), "W": (6, 8, 10), "KQ": (6, 8, 10)}  # n, T, d
-ADAM_AT = [25_000, 50_000, 100_000]
 POINTS = 9  # records of a run: four a decade, over its last two decades
 
 
@@ -201,13 +200,6 @@ class Descent:
     def tight(self, trial: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows (k, D), weights (k,) and strengths (k,) of one problem's tight comparisons."""
         return tight(self.problem, self.solution, self.strengths, trial)
-
-    def nearest(self, W: Tensor) -> Tensor:
-        """What the lead of the nearest comparison that is not tight has beyond those that are, (trials,)."""
-        lam = self.solution.dual
-        beyond = self.problem.forward(self.solution.value) - 1
-        beyond = torch.where(lam > 1e-7 * lam.amax(-1, keepdim=True), torch.inf, beyond).amin(-1)
-        return beyond * self.solution.margin * self.split(W)[0]
 
 
 def tight(problem, solution, strengths: Tensor, trial: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -431,21 +423,6 @@ def race(parameter: str, optimiser: str, *, trials: int, seed: int) -> dict:
     return found
 
 
-def default_adam(eta: float, *, trials: int, seed: int) -> dict:
-    """Adam on W with torch's betas and eps = 0: log of the excess at the steps ADAM_AT, (trials, 3), and the
-    margin and the angle of sign descent's SVM, (trials,)."""
-    tokens, model = problem_and_model("W", trials, seed)
-    path, _ = run(tokens, model, Runner(_adam(eta, 0.999, 0.0), (INF, ""), exact=True), ADAM_AT)
-    selected = geometry.selected_tokens(model.logits(tokens).detach())
-    solution = limit(tokens, "W", selected, INF)[1]
-    logs = [rates.log_excess(_logits(tokens, "W", W), tokens, selected) for W in path]
-    return {
-        "log_excess": torch.stack(logs, -1).float(),
-        "margin": solution.margin.float(),
-        "angle": angle(path[-1], solution.value).float(),
-    }
-
-
 def size(W: Tensor, norm) -> Tensor:
     """The norm of p (trials, d) or W (trials, d, d)."""
     if W.ndim == 3:
@@ -483,13 +460,4 @@ MEASURED = [
     _measured("p", VECTORS, 2),
     _measured("W", list(RUNNERS), 4),
     _measured("KQ", FACTORS, 3),
-    Measured(
-        "17.adam",
-        "log of the excess, W: Adam's default betas with short steps, 100,000 of them",
-        default_adam,
-        {"eta": [0.0003]},
-        trials=40,
-        batch=20,
-        minutes=2,
-    ),
 ]

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 
 
 def remainder_by_kkt(rows, lam, c, log=np.log, right=lambda c, lam: c / lam):
@@ -51,7 +50,7 @@ def clock_by_quadrature(way, log_g, eta, a, panels=400, up=lambda u: -u, plus=0.
     return (top + math.log(total)) / math.log(10)
 
 
-def longest_by_map(rows, lam, most=2.0, power=1.0):
+def settling_by_map(rows, lam, power=1.0, which=None):
     """The linear map of u, read from the normalised pull by differences."""
     rows, lam = np.asarray(rows, float), np.asarray(lam, float)
     direction = lam @ rows / np.linalg.norm(lam @ rows)
@@ -63,23 +62,8 @@ def longest_by_map(rows, lam, most=2.0, power=1.0):
     eps, D = 1e-6, rows.shape[1]
     across = np.eye(D) - np.outer(direction, direction)
     change = np.stack([(step(eps * e) - step(-eps * e)) / (2 * eps) for e in across], 1)
-    return most / np.linalg.eigvals(-across @ change).real.max()
-
-
-def adam_by_brentq(eta, mu, beta_1, beta_2, square=lambda x: x):
-    def left(b):
-        kept = (1 - beta_2 * math.exp(2 * b)) / (1 - beta_2)
-        return b - eta * mu * (1 - beta_1) / (1 - beta_1 * math.exp(b)) * math.sqrt(max(kept, 0))
-
-    return brentq(left, 0, -math.log(beta_2) / 2 * (1 - 1e-15), xtol=1e-16, rtol=1e-12)
-
-
-def adam_by_iterating(eta, mu, beta_1, beta_2, rounds):
-    b = eta * mu
-    for _ in range(rounds):
-        kept = max((1 - beta_2 * math.exp(2 * b)) / (1 - beta_2), 1e-9)
-        b = eta * mu * (1 - beta_1) / abs(1 - beta_1 * math.exp(b)) * math.sqrt(kept)
-    return b
+    found = np.sort(np.linalg.eigvals(-across @ change).real)
+    return 1 / found[1 - len(rows) if which is None else which]
 
 
 def plain_by_integrating(rows, lam, c, eta, j, r=remainder_by_kkt, long=1.0, read=np.mean):
@@ -154,32 +138,21 @@ ANSWERS = {
         ],
     },
     "17.4": {
-        "also_right": longest_by_map,
+        "also_right": settling_by_map,
         "wrong": [
-            lambda rows, lam: longest_by_map(rows, lam, most=1.0),
-            lambda rows, lam: longest_by_map(rows, lam, most=4.0),
-            lambda rows, lam: longest_by_map(rows, lam) ** 2,
-            lambda rows, lam: 1 / longest_by_map(rows, lam),
-            lambda rows, lam: longest_by_map(rows, lam, power=2.0),
-            lambda rows, lam: longest_by_map(rows, np.ones_like(lam)),
-            lambda rows, lam: longest_by_map(rows / np.linalg.norm(rows, axis=1, keepdims=True), lam),
-            lambda rows, lam: longest_by_map(rows, lam) / lam.sum(),
-            lambda rows, lam: float(np.linalg.norm(lam @ rows)),
-            lambda rows, lam: 2 / np.linalg.norm(rows, axis=1).max() ** 2,
-        ],
-    },
-    "17.5": {
-        "also_right": adam_by_brentq,
-        "wrong": [
-            lambda eta, mu, b1, b2: adam_by_brentq(eta, mu, 0.0, b2),
-            lambda eta, mu, b1, b2: adam_by_brentq(eta, 1.0, b1, b2) * mu,
-            lambda eta, mu, b1, b2: math.exp(-adam_by_brentq(eta, mu, b1, b2)),
-            lambda eta, mu, b1, b2: -adam_by_brentq(eta, mu, b1, b2),
-            lambda eta, mu, b1, b2: -math.log(b2),
-            lambda eta, mu, b1, b2: 1 - b2,
-            lambda eta, mu, b1, b2: adam_by_iterating(eta, mu, b1, b2, 1),
-            lambda eta, mu, b1, b2: adam_by_iterating(eta, mu, b1, b2, 2),
-            lambda eta, mu, b1, b2: 2 * adam_by_brentq(eta, mu, b1, b2),
+            lambda rows, lam: settling_by_map(rows, lam, which=-1),
+            lambda rows, lam: 2 * settling_by_map(rows, lam, which=-1),
+            lambda rows, lam: 1 / np.linalg.eigvalsh(np.cov(rows.T, aweights=lam, bias=True))[0],
+            lambda rows, lam: settling_by_map(rows, lam) ** 2,
+            lambda rows, lam: 1 / settling_by_map(rows, lam),
+            lambda rows, lam: math.log(10) * settling_by_map(rows, lam),
+            lambda rows, lam: settling_by_map(rows, lam, power=2.0),
+            lambda rows, lam: settling_by_map(rows, np.ones_like(lam)),
+            lambda rows, lam: settling_by_map(rows / np.linalg.norm(rows, axis=1, keepdims=True), lam),
+            lambda rows, lam: settling_by_map(rows, lam) / lam.sum(),
+            lambda rows, lam: settling_by_map(rows, lam) * lam.sum(),
+            lambda rows, lam: 1 / np.linalg.svd(rows)[1].min() ** 2,
+            lambda rows, lam: float(np.linalg.norm(lam @ rows)) ** 2,
         ],
     },
 }
