@@ -540,8 +540,8 @@ for name, (j, R) in reached.items():
 #
 # **What longer steps cost.** At $4\eta^*$ half of the clock is left: $R$ grows twice as fast as with
 # $\eta^*$, and one degree takes 1.2 times the law's length. At $8\eta^*$ it grows three times as fast, but
-# one degree takes twice the length. So $4\eta^*$ needs the fewest steps here, 140; on either side of it we
-# count 180, and two of the twenty problems do not arrive with $8\eta^*$.
+# one degree takes twice the length. So of these $4\eta^*$ needs the fewest steps, 140; on either side of it
+# we count 180, and two of the twenty problems do not arrive with $8\eta^*$ in 700.
 #
 # **The answer:** the length decides the angle, the clock the steps to it. Below $\eta^*$ both are known in
 # the median, from the SVM and a memory read half-way.
@@ -617,16 +617,16 @@ for seed in range(2, 8):
 print(f"settling length: {np.median(settling):.0f} in the median")
 print("        off r by    off by over 1%, where lambda_min R is")
 print("   R    (median)      below 2        2 to 4       above 4")
-for R, e in zip((200, 600, 2000), np.array(off).T, strict=True):  # half of the steps
+for R, e in zip((200, 600, 2000), np.array(off).T, strict=True):  # nearly half the steps
     x = R / np.array(settling)
     groups = [e[group] > 0.01 for group in (x < 2, (x >= 2) & (x < 4), x >= 4)]
     print(f"{R:5d} {np.median(e):9.1%}   ", *(f"{group.sum():4d} of {len(group):3d}" for group in groups))
     assert groups[0].mean() > 0.95 > 0.3 > groups[2].mean(), again.format("17.4")
 
 # %% [markdown]
-# In the median a run settles as $R$ grows by 167. So one degree is but 3.5 such lengths away, and the runs
-# with a small $\lambda_{\min}$ have not settled there. At each length the product $\lambda_{\min} R$ says
-# which: below 2 nearly all are off by over 1%, above 4 few are.
+# The settling length is 167 in the median. One degree is but 3.5 such lengths away: at $R = 600$ still 250 of
+# the six hundred are off by over 1%. The product $\lambda_{\min} R$ says which, at each length: below 2
+# nearly all, above 4 few.
 #
 # (Rows twice as long: half the length, as $M$ doubles.)
 #
