@@ -626,7 +626,7 @@ for R, e in zip((200, 600, 2000), np.array(off).T, strict=True):  # nearly half 
 # %% [markdown]
 # The settling length is 167 in the median. One degree is but 3.5 such lengths away: at $R = 600$ still 250 of
 # the six hundred are off by over 1%. The product $\lambda_{\min} R$ says which, at each length: below 2
-# nearly all, above 4 a quarter at $R = 200$, where other rows may still pull, 5% at 600 and 1% at 2,000.
+# nearly all, above 4 a quarter at $R = 200$, 5% at 600 and 1% at 2,000.
 #
 # (Rows twice as long: half the length, as $M$ doubles.)
 #
