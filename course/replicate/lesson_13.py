@@ -50,6 +50,13 @@ def predictions(tokens, kept, W_dir, log_s, W) -> torch.Tensor:
     return torch.stack([apart(W, M) for M in (W_fin + R[..., None, None] * W_dir, W_dir, one)])
 
 
+def costs_and_lags(tokens, head, s, kept, loss="logistic") -> tuple[torch.Tensor, torch.Tensor]:
+    """Costs at the best shares of the kept tokens (s a guess) and lags in their SVM, (trials, n, T) each."""
+    prices = mixtures.costs(head, tokens, mixtures.on_face(head, tokens, s * kept), loss)
+    W_dir = svm.solve(svm.mixture_problem(tokens.X, tokens.z, kept), throw=False).value
+    return prices, fall(tokens, W_dir, s.argmax(-1, keepdim=True))
+
+
 class Reading(NamedTuple):
     """What the end of a path says, each with a first dimension for the trials."""
 
@@ -112,6 +119,9 @@ def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
     optimal = torch.as_tensor(solution.status == "optimal")
     inner = head.scale * torch.einsum("bntd,bkd->bntk", tokens.X, head.V)
     corners = torch.eye(T).to(tokens.X)[(tokens.y[..., None] * head(tokens.X)).argmax(-1)]
+    prices, lags = costs_and_lags(tokens, head, log_s.exp(), kept, loss)
+    least = prices.masked_fill(kept, torch.inf).argmin(-1, keepdim=True)
+    none = kept.all(-1)
     return {
         "last": R.float(),
         "error": error.nan_to_num(torch.inf).float(),  # of the rates, in units of 1 / ||W_dir||
@@ -120,6 +130,9 @@ def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
         "kept": kept.sum(-1).to(torch.int8),
         "rises": (mixtures.costs(head, tokens, corners, loss) < -1e-9).any(-1),  # an edge from the best token
         "certified": (inner.abs() <= 2**0.5).all(-1).all(-1),  # gelu is convex there
+        # cost and lag of the dropped token with the least cost; inf where all are kept
+        "cost": prices.gather(-1, least)[..., 0].masked_fill(none, torch.inf).float(),
+        "lag": lags.gather(-1, least)[..., 0].masked_fill(none, torch.inf).float(),
         "at_last": predictions(tokens, kept, solution.value, log_s, end).T.float(),
     }
 
@@ -333,7 +346,7 @@ MEASURED = [
         "13.returns",
         "Runs of descent with a mixture: the pulls of lost tokens, and when one is back.",
         return_runs,
-        {"d": [4, 6, 10], "steps": [60_000]},
+        {"d": [4, 5, 6, 7, 8, 10], "steps": [60_000]},
         trials=300,
         batch=50,
         minutes=5,
