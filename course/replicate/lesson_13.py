@@ -349,7 +349,7 @@ MEASURED = [
         {"d": [4, 5, 6, 7, 8, 10], "steps": [60_000]},
         trials=300,
         batch=50,
-        minutes=5,
+        minutes=8,
     ),
     Measured(
         "13.runs",
@@ -358,7 +358,7 @@ MEASURED = [
         {"kind": list(KINDS), "d": [4, 6, 8, 10]},
         trials=200,
         batch=50,
-        minutes=4,
+        minutes=1,
     ),
     Measured(
         "13.published",

@@ -57,6 +57,19 @@ def test_a_convex_head_keeps_one_token_for_one_label_and_mixes_for_the_other(siz
     assert not ((mixtures.best_mixture(head, turned) > 0).sum(-1) > 1)[~plus].any()
 
 
+@pytest.mark.parametrize("size", [(3, 4, 5, 47), (3, 4, 6, 43), (4, 5, 7, 73)])
+def test_a_token_that_helps_stays_lost_where_its_lag_exceeds_1(size):
+    """Most dropped tokens have lag 1; of those with a negative cost nearly none."""
+    drawn, head = problem(*size, trials=60)
+    _, _, log_s, kept, _, error = lesson_13.read(drawn, head, "logistic", RADII)
+    costs, lags = lesson_13.costs_and_lags(drawn, head, log_s.exp(), kept)
+    out = ~kept & (error < 0.3)[:, None, None]
+    helps, behind = out & (costs < 0), lags > 1.001
+    assert helps.sum() >= 5
+    assert (helps & ~behind).sum() <= 1
+    assert (out & behind).sum() < 0.4 * out.sum()
+
+
 @pytest.mark.parametrize("lr", [0.1, 0.03])
 def test_bouncing_descent_grows_by_n_log_j(lr):
     """From 2,000 to 6,000 steps the length grows by N log 3, whatever the step: median within 12%."""
