@@ -156,8 +156,6 @@ widgets.sliders(
 # > differentiable, a mixture is strictly better than every token **if and only if** $y f$ rises along an edge
 # > that leaves a best token.
 #
-# (With $y = -1$ slide the scale down to 1/8: no edge rises from token 2, and it wins alone.)
-#
 # A ReLU head is convex everywhere, ours where all $|4 V_k \cdot x| \le \sqrt 2$ (the second derivative of
 # $\mathrm{gelu}(u)$ is $2 - u^2$ times the normal density). We now shrink $V$ until this holds.
 
@@ -380,8 +378,8 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Left: dark where $y f$ is near its best; dashed, $p_{\mathrm{fin}}$ plus multiples of
-# $p_{\mathrm{dir}}$. A run with steps of 0.1: its first 40, and one each after 100, 1,000 and 10,000. Right:
-# the length of $p$, for steps of two lengths.
+# $p_{\mathrm{dir}}$. A run with steps of 0.1, its first 40 and three later ones. Right: the length of
+# $p$, for steps of two lengths.
 
 # %% [markdown]
 # The loss is a **valley**: steep across, where the kept ratio changes, and nearly flat along, where only the
@@ -599,7 +597,7 @@ check("13.4", growth)
 # >
 # > $$\frac{d\pi_t}{d\log\tau} = \pi_t\big(1 - (K\pi)_t\big), \qquad s_t \propto |\pi_t| / \tau .$$
 #
-# So pulls, $K$ and attention of one moment, here step 3,000, foretell when a lost token has 1/2 % again.
+# So pulls, $K$ and attention of step 3,000 foretell when a lost token has 1/2 % again.
 #
 # <details><summary>By pencil</summary>
 #
@@ -721,8 +719,8 @@ for k, (what, published, _) in enumerate(rows_13.CURVES.values()):
 # **On our paths the two parts are closer to $W$ than published; one token alone is off by twice as much.**
 #
 # The descents (24 to 237 of 1,000 accepted) agree on one token. Both parts they miss by more: in more than
-# half some sequence has $f = 0$, where nothing fixes the shares. With all $f > 0$, few as they are, they do
-# not disagree on both parts, but one token alone is closer than published, and $W_{\mathrm{dir}}$ at $d = 6$.
+# half some sequence has $f = 0$, where nothing fixes the shares. With all $f > 0$ they do not disagree
+# on both parts, but one token alone is closer than published, and $W_{\mathrm{dir}}$ at $d = 6$.
 
 
 # %% [markdown]
