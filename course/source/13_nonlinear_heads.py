@@ -720,7 +720,7 @@ for k, (what, published, _) in enumerate(rows_13.CURVES.values()):
 #
 # The descents (24 to 237 of 1,000 accepted) agree on one token. Both parts they miss by more: in more than
 # half some sequence has $f = 0$, where nothing fixes the shares. With all $f > 0$ they do not disagree
-# on both parts, but one token alone is closer than published, and $W_{\mathrm{dir}}$ at $d = 6$.
+# there, but one token alone is closer than published, and so is $W_{\mathrm{dir}}$ at $d = 6$.
 
 
 # %% [markdown]
