@@ -505,8 +505,8 @@ sure = (of & convex)[0]
 print("gelu(4 Vx), surely convex, d = 4 to 10:", sure.sum(axis=(1, 2)), "of", 3 * of[0].sum(axis=(1, 2)))
 cost, lag, out = runs.cost.values[0], runs.lag.values[0], of[0] & (runs.kept.values[0] < 4)
 print("rule wrong there: costs", cost[sure & wrong[0]], "lags", lag[sure & wrong[0]])
-for name, which in (("cost below 0", out & (cost < 0)), ("any cost", out)):
-    print(f"{name:12s}: lag above 1 in", (which & (lag > 1.001)).sum(axis=(1, 2)), "of", which.sum(axis=(1, 2)))
+for name, at in (("cost below 0", out & (cost < 0)), ("any cost", out)):
+    print(f"{name:12s}: lag above 1 in", (at & (lag > 1.001)).sum(axis=(1, 2)), "of", at.sum(axis=(1, 2)))
 assert [(of & wrong)[k].sum() for k in range(3)] == [10, 90, 59]
 
 # %% [markdown]
@@ -550,7 +550,7 @@ assert (helps.any(-1).any(-1).numpy() != same).all()
 # **In 37 of 40 runs descent ends at the path's tokens. The other 3 have lost one that helps**, one with a lag
 # above 1, two with lag 1 and costs near 0.
 #
-# After 3,000 steps run 138 (chosen) had lost one in its second sequence. **When does such a token come back?**
+# After 3,000 steps run 138 (chosen) had lost one in its second sequence. **When does one come back?**
 #
 # By 13.4 a step is a plain one of size $2/H$, with $H$ the largest curvature of $L$, which we take at step
 # 3,000. So $j$ steps are about *gradient flow*, $dW/d\tau = -\nabla L$, for the time $\tau = 2j/H$.
@@ -636,7 +636,7 @@ show(
 # **Figure 3.** Attention in the second sequence of run 138, and the time foretold.
 
 # %% [markdown]
-# **Does it foretell all returns?** Of 300 problems for each of $d = 4$ to 8 and 10 we take the runs that after
+# **Does it foretell all returns?** Of 300 problems for each of $d = 4$ to 8 and 10 take the runs that after
 # 3,000 steps have lost a token that helps. A run is *back* with 1/2 % on a lost token, looked up every 1.5%
 # until step 60,000. Conditions *hold* if shares are within .01 of their rest and no negative cost is above
 # $-.01$ at the start. As a rival each token pulls *alone*: only the diagonal of $K$.
