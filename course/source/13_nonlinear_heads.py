@@ -762,7 +762,7 @@ progress("13")
 #
 # **New in the library:** [`heads.MLPHead`](../mini_attn/heads.py),
 # [`newton.newton_path`](../mini_attn/newton.py), [`mixtures.best_mixture`](../mini_attn/mixtures.py),
-# [`mixtures.kept_tokens`](../mini_attn/mixtures.py), [`mixtures.mixture_path`](../mini_attn/mixtures.py),
+# [`mixtures.kept_tokens`](../mini_attn/mixtures.py),
 # [`mixtures.on_face`](../mini_attn/mixtures.py), [`mixtures.costs`](../mini_attn/mixtures.py),
 # [`svm.mixture_problem`](../mini_attn/svm/mixture.py).
 #
