@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.special import expit, log_softmax, ndtr, softmax
 
@@ -303,8 +304,9 @@ class Lost(NamedTuple):
 
 
 def lost_runs() -> Lost:
-    """From the stored sweep 13.returns."""
-    found = measured("13.returns").load().squeeze("steps")
+    """From the stored sweeps 13.returns and 13.again."""
+    both = [measured(name).load().squeeze("steps") for name in ("13.returns", "13.again")]
+    found = xr.concat(both, "d")
     names = "pi", "K", "costs", "s", "unrest", "back"
     pi, K, costs, s, unrest, back = (np.concatenate(list(found[name].values)) for name in names)
     lost = np.flatnonzero((pi < 0).any(axis=1))
@@ -346,10 +348,19 @@ MEASURED = [
         "13.returns",
         "Runs of descent with a mixture: the pulls of lost tokens, and when one is back.",
         return_runs,
-        {"d": [4, 5, 6, 7, 8, 10], "steps": [60_000]},
+        {"d": [4, 6, 10], "steps": [60_000]},
         trials=300,
         batch=50,
-        minutes=8,
+        minutes=4,
+    ),
+    Measured(
+        "13.again",
+        "The same at other sizes: the pulls of lost tokens, and when one is back.",
+        return_runs,
+        {"d": [5, 7, 8], "steps": [60_000]},
+        trials=300,
+        batch=50,
+        minutes=4,
     ),
     Measured(
         "13.runs",
