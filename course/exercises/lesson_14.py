@@ -254,82 +254,72 @@ LEVEL = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 14.4 the share that falls
-def _share_by(chance, weight=lambda m, T: m, over=lambda m, T: m.sum(), padded=True):
-    """An answer from the chance of a position, how positions count, and whether only padded sequences do."""
-
-    def answer(lengths, T):
-        m = np.asarray(lengths, dtype=float)
-        found = weight(m, T) * chance(m, T)
-        return float(found[m < T].sum() if padded else found.sum()) / over(m, T)
-
-    return answer
+# --------------------------------------------------------------------------- 14.4 the first step
+def _wrong_by(spreads):
+    """An answer: a normal number is beyond so many of its standard deviations."""
+    return lambda T, d: float(ndtr(-spreads(T, d)))
 
 
-def _halves(m, T):
-    return 0.5**m
+_wrong = _wrong_by(lambda T, d: (d / (T - 1)) ** 0.5)
 
 
-_falling = _share_by(_halves)
+def _size_cases(rng):
+    """Some sizes at which a share is pulled the wrong way that is not too small to tell apart."""
+    cases = [(3, 5), (16, 16)]
+    for T in rng.permutation(np.arange(4, 40))[:4]:
+        cases.append((int(T), int(rng.integers(max(2, T // 2), 4 * T))))
+    return cases
 
 
-def _length_cases(rng):
-    """One sequence, then some of which a few are as long as T, and some of which none is."""
-    cases = [(np.array([2]), 4), (np.array([1, 3, 3]), 3)]
-    for T in (5, 6, 8):
-        lengths = np.concatenate(([1, 2, T, T - 1], rng.integers(1, T + 1, size=4)))
-        cases.append((rng.permutation(lengths), T))
-    return [*cases, (rng.integers(1, 6, size=7), 9)]
-
-
-SHARE = Exercise(
+FIRST = Exercise(
     id="14.4",
-    title="The share that falls",
+    title="The first step",
     points=2,
-    minutes=7,
+    minutes=12,
     difficulty=2,
-    reference=_falling,
-    cases=_length_cases,
+    reference=_wrong,
+    cases=_size_cases,
+    compare=Compare(rtol=1e-6, atol=1e-9),
     misconceptions=known(
-        _share_by(_halves, padded=False),
-        "A sequence of T tokens has no padding to look at: its positions count, but none falls.",
-        _share_by(_halves, weight=lambda m, T: 1, over=lambda m, T: len(m)),
-        "The share of positions, not of sequences: a sequence of m tokens has m of them.",
-        _share_by(_halves, weight=lambda m, T: 1, over=lambda m, T: len(m), padded=False),
-        "The share of positions: one of m tokens has m of them, and none of those of T tokens falls.",
-        _share_by(_halves, over=lambda m, T: T * len(m)),
-        "Over the real positions: those that are padding themselves do not ask.",
-        _share_by(_halves, over=lambda m, T: max(m[m < T].sum(), 1e-9)),
-        "The share of all real positions, those of sequences without padding among them.",
-        _share_by(lambda m, T: 1 - 0.5**m),
-        "The other way round: padding wins where *all* m scores are negative, with the chance 2^-m.",
-        _share_by(lambda m, T: 0.5),
-        "A position may select any of its m real tokens, not only its own: all m scores must be negative.",
-        _share_by(lambda m, T: 1 / (m + 1)),
-        "Padding is no random score among m + 1: it is 0, and each of the m real ones is negative with 1/2.",
-        _share_by(lambda m, T: (T - m) / T),
-        "Not by how many: copies of padding have the same score 0. Which scores must it beat?",
-        _share_by(lambda m, T: 1 / (T - m + 1)),
-        "How many copies the padding has does not matter: its score is 0.",
-        _share_by(lambda m, T: 0.5 ** (m - 1)),
-        "All m scores must be negative, one factor 1/2 each.",
-        _share_by(lambda m, T: 0.5 ** (m + 1)),
-        "All m scores must be negative, one factor 1/2 each; the label is no factor more.",
-        _share_by(lambda m, T: 0.5**T),
-        "Only the m real tokens have scores of their own, not T.",
-        _share_by(lambda m, T: 0.5 ** (T - m)),
-        "It is the m real scores that must all be negative; how much padding there is does not matter.",
-        _share_by(lambda m, T: (1 - 0.5**m) / np.maximum(m, 1)),
-        "That is causal attention with padding in front. Here each position sees all m real tokens.",
-        _share_by(lambda m, T: 1.0),
-        "Padding wins only where all m real scores are negative.",
-        lambda lengths, T: 1 - _falling(lengths, T),
-        "Those that stay; return the share that falls.",
-        lambda lengths, T: _falling(lengths, T) * float(np.sum(lengths)),
-        "That is the expected number; return the share of the real positions.",
-        lambda lengths, T: 100 * _falling(lengths, T),
+        _wrong_by(lambda T, d: (d / T) ** 0.5),
+        "T - 1 terms are chance: the position's own, y_k y_k x_k.x_k, is always 1.",
+        _wrong_by(lambda T, d: (d / max(T - 2, 0.5)) ** 0.5),
+        "With full attention all T - 1 others pull.",
+        _wrong_by(lambda T, d: ((T - 1) / d) ** 0.5),
+        "That is the standard deviation of the sum. How many of these is it from 0 to -1?",
+        _wrong_by(lambda T, d: d / (T - 1)),
+        "That is 1 over the variance of the sum; a chance needs its standard deviation.",
+        _wrong_by(lambda T, d: d**0.5 / (T - 1)),
+        "Standard deviations do not add up, variances do: (T - 1)/d.",
+        _wrong_by(lambda T, d: d / (T - 1) ** 0.5),
+        "1/d is the variance of one inner product, not its standard deviation.",
+        _wrong_by(lambda T, d: d**0.5),
+        "That is one other token. There are T - 1.",
+        _wrong_by(lambda T, d: (T - 1) ** -0.5),
+        "The others' labels do not count in full: an inner product of two tokens has the variance 1/d.",
+        _wrong_by(lambda T, d: (d / (2 * (T - 1))) ** 0.5),
+        "The labels are only signs: a term's variance is 1/d, not 2/d.",
+        _wrong_by(lambda T, d: (2 * d / (T - 1)) ** 0.5),
+        "A term's variance is 1/d, whatever its sign; nothing halves it.",
+        _wrong_by(lambda T, d: 2 * (d / (T - 1)) ** 0.5),
+        "The position's own term is 1, not 2: the others need to be below -1.",
+        _wrong_by(lambda T, d: ((d - 1) / (T - 1)) ** 0.5),
+        "The variance is 1/d: the d squared coordinates of a direction add up to 1.",
+        _wrong_by(lambda T, d: -((d / (T - 1)) ** 0.5)),
+        "Those are pulled the right way; return the share of the others.",
+        lambda T, d: 2 * _wrong(T, d),
+        "One side only: the sum must be below -1. Above 1 it pulls the right way all the more.",
+        lambda T, d: _wrong(T, d) / 2,
+        "The label is no factor more: the signs are already in the sum.",
+        lambda T, d: 0.5,
+        "The position's own label pulls, too: with 1, and the right way.",
+        lambda T, d: 0.0,
+        "The others' pull has mean 0, but it varies: now and then it is below -1.",
+        lambda T, d: T * _wrong(T, d),
+        "That is how many of T positions; return the share.",
+        lambda T, d: 100 * _wrong(T, d),
         "A share between 0 and 1, not per cent.",
     ),
 )
 
-EXERCISES = [MOVES, PRICE, LEVEL, SHARE]
+EXERCISES = [MOVES, PRICE, LEVEL, FIRST]

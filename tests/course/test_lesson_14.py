@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from course import exercises
+from course.replicate.lesson_14 import positions, pulled_wrongly
 from mini_attn import data, losses, models, svm
 from mini_attn.gradients import closed_form
 
-moves, squared_norm, tie_level, falling_share = (spec.reference for spec in exercises.exercises("14"))
+moves, squared_norm, tie_level, wrong_way = (spec.reference for spec in exercises.exercises("14"))
 LENGTHS = torch.tensor([3, 5, 1])
 
 
@@ -127,13 +128,31 @@ def test_the_interval_of_the_ratio_covers(lesson):
     assert 0.93 < (abs(found - 0.6) < half).mean() < 0.97
 
 
-def test_the_share_that_falls_is_that_of_positions_with_negative_scores_alone():
-    """400 batches of random tokens; X is 0 at padding."""
-    lengths = torch.tensor([[1, 2, 5, 3]]).expand(400, 4)
-    drawn = data.random_tokens(4, 5, 4, trials=400, seed=3, lengths=lengths)
-    y = torch.randn(400, 4, 5, generator=torch.Generator().manual_seed(3)).sign().double()
-    tokens = data.every_position(drawn.X, y, drawn.v, mask=drawn.mask)
-    asks = tokens.mask.any(-1)
-    padded = (lengths < 5).repeat_interleave(5, dim=-1)
-    found = ((tokens.scores.amax(-1) < 0) & padded)[asks].double().mean()
-    assert float(found) == pytest.approx(falling_share(lengths[0].numpy(), 5), abs=0.02)
+@pytest.mark.parametrize(("T", "d"), [(3, 5), (5, 7), (8, 10), (16, 16), (6, 20), (20, 12)])
+def test_the_share_pulled_the_wrong_way_is_that_of_random_tokens_and_labels(T, d):
+    """Counted from the tokens of 4,000 sequences; a sum of two or more terms is near to normal."""
+    X = data.random_tokens(1, T, d, trials=4000, seed=11).X[:, 0]
+    y = torch.randn(4000, T, generator=torch.Generator().manual_seed(12)).sign().double()
+    pulls = y * (X @ X.mT @ y[..., None])[..., 0]
+    wrong = (pulls < 0).double().mean(-1)
+    assert float(wrong.mean()) == pytest.approx(
+        wrong_way(T, d), abs=4 * float(wrong.std()) / 4000**0.5 + 0.004
+    )
+
+
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_pulled_the_wrong_way_is_what_the_first_step_does_to_a_sequence_alone(mask):
+    """n = 1 and labels' slopes all alike: the loss -mean y f."""
+    tokens = positions(1, 6, 5, mask, trials=80, seed=13)
+    hidden = torch.where(tokens.scores.isfinite(), 0.0, -torch.inf)
+    X, y = tokens.X[:, 0], tokens.y
+    values = (X @ tokens.v[..., None]).mT
+
+    def gains(W):
+        return y * ((X @ (X @ W).mT).mT + hidden).softmax(-1).mul(values).sum(-1)
+
+    W = torch.zeros(80, 5, 5, dtype=torch.float64, requires_grad=True)
+    (step,) = torch.autograd.grad(gains(W).sum(), W)
+    _, change = torch.autograd.functional.jvp(gains, W.detach(), step)
+    assert ((change < -1e-15) == pulled_wrongly(tokens, 1, 6)[:, 0]).all()
+    assert 0.05 < (change < 0).double().mean() < 0.35

@@ -7,7 +7,8 @@ feasible with the probability of the kinematic formula, d^2 degrees of freedom a
 positions use up (Cover's count where T = 2); norms of the positions' own W add up in squares in high
 dimension; causal masks select the best tokens no more often than random masks that show as many; the last
 position misses less often under a causal mask than with full attention where sequences are short, and as
-often at T = 16, all where the best choice is feasible; padding without a mask wins where all scores are
+often at T = 16, all where the best choice is feasible; the first step pulls a share Q(sqrt(d/(T - 1))) the
+wrong way, and these miss more often; padding without a mask wins where all scores are
 negative, with the chance 2^-m; ties grow like the logarithm of the number of tokens.
 """
 
@@ -28,7 +29,7 @@ from course.replicate.lesson_14 import (
 )
 from mini_attn import data, geometry, models, optim, svm, train
 
-_, squared_norm, tie_level, falling_share = (spec.reference for spec in exercises.exercises("14"))
+_, squared_norm, tie_level, wrong_way = (spec.reference for spec in exercises.exercises("14"))
 
 
 def pooled(targets):
@@ -180,7 +181,8 @@ def test_padding_without_a_mask_wins_where_all_scores_are_negative():
     foreseen = (right.scores.amax(-1) < 0)[asks].numpy()
     assert (falls == foreseen).mean() > 0.98
     assert foreseen.sum() > 20
-    assert falls.mean() == pytest.approx(falling_share(ends.flatten().numpy(), T), abs=0.05)
+    expected = (ends * 0.5**ends).sum() / ends.sum()  # of the m positions each, with 2^-m
+    assert falls.mean() == pytest.approx(float(expected), abs=0.05)
 
 
 def test_late_runs_arrive():
@@ -216,6 +218,17 @@ def test_the_last_position_gains_where_sequences_are_short(size, low, high):
     assert min(full["feasible"].mean(), causal["feasible"].mean()) > 0.9
     ratio = causal["missed"][..., T - 1].double().mean() / full["missed"][..., :T].double().mean()
     assert low < float(ratio) < high
+
+
+@pytest.mark.parametrize("size", ["2 4 6", "3 5 10", "4 8 15", "1 16 16"])
+def test_who_is_pulled_the_wrong_way_misses_more_often(size):
+    """240 runs with full attention; as many are pulled wrongly as the law says."""
+    _, T, d = map(int, size.split())
+    found = misses(size, "full", trials=240, seed=94)
+    missed, wrong = (found[name][..., :T] for name in ("missed", "wrong"))
+    runs = wrong.double().mean((1, 2))
+    assert float(runs.mean()) == pytest.approx(wrong_way(T, d), abs=4 * float(runs.std()) / 240**0.5 + 0.004)
+    assert missed[wrong].double().mean() > 2 * missed[~wrong].double().mean()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Answers to lesson 14's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
+import math
+
 import numpy as np
 import torch
 
@@ -62,10 +64,10 @@ def level_by_newton(m):
     return np.array([a, (m - 1) * Q])
 
 
-def share_by_counting(lengths, T, chance=lambda m, T: 1 / 2**m, falls=lambda m, T: m < T):
-    """Position for position."""
-    chances = [chance(m, T) if falls(m, T) else 0.0 for m in map(int, np.asarray(lengths)) for _ in range(m)]
-    return np.mean(chances)
+def wrong_way_by_erfc(T, d, term=lambda d: 1 / d, others=lambda T: T - 1, own=1.0):
+    """The sum's variance term by term, and the tail by the error function."""
+    variance = sum(term(d) for _ in range(others(T)))
+    return math.erfc(own / math.sqrt(2 * variance)) / 2
 
 
 ANSWERS = {
@@ -129,25 +131,26 @@ ANSWERS = {
         ],
     },
     "14.4": {
-        "also_right": share_by_counting,
+        "also_right": wrong_way_by_erfc,
         "wrong": [
-            lambda lengths, T: 0.0,
-            lambda lengths, T: share_by_counting(lengths, T + 1),
-            lambda lengths, T: share_by_counting(lengths, T - 1),
-            lambda lengths, T: share_by_counting(lengths[:-1], T) if len(lengths) > 1 else 0.0,
-            lambda lengths, T: share_by_counting(lengths, T, falls=lambda m, T: m > 1),
-            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 / 2),
-            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 / m),
-            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 / (m + 1)),
-            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 / 2 ** (m - 1)),
-            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 - 1 / 2**m),
-            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 / 2**T),
-            lambda lengths, T: share_by_counting(lengths, T, chance=lambda m, T: 1 - m / T),
-            lambda lengths, T: share_by_counting(np.unique(lengths)[:-1], T),
-            lambda lengths, T: share_by_counting(np.full(len(lengths), round(np.mean(lengths))), T),
-            lambda lengths, T: share_by_counting(lengths, T) * np.mean(lengths) / T,
-            lambda lengths, T: np.mean(0.5 ** np.asarray(lengths)),
-            lambda lengths, T: round(share_by_counting(lengths, T), 2),
+            lambda T, d: 1.0,
+            lambda T, d: 1 / T,
+            lambda T, d: (T - 1) / d,
+            lambda T, d: 1 - wrong_way_by_erfc(T, d),
+            lambda T, d: wrong_way_by_erfc(T + 1, d),
+            lambda T, d: wrong_way_by_erfc(T, d + 1),
+            lambda T, d: wrong_way_by_erfc(T, d - 1),
+            lambda T, d: wrong_way_by_erfc(d, T),
+            lambda T, d: wrong_way_by_erfc(T, d, own=0.5),
+            lambda T, d: wrong_way_by_erfc(T, d, own=1 / T),
+            lambda T, d: wrong_way_by_erfc(T, d, own=1 / math.sqrt(2)),
+            lambda T, d: wrong_way_by_erfc(T, d, term=lambda d: 1 / d**0.5),
+            lambda T, d: wrong_way_by_erfc(T, d, term=lambda d: 1 / d**2),
+            lambda T, d: wrong_way_by_erfc(T, d, others=lambda T: 1),
+            lambda T, d: wrong_way_by_erfc(T, d, others=lambda T: T * (T - 1)),
+            lambda T, d: math.exp(-d / (2 * (T - 1))),
+            lambda T, d: round(wrong_way_by_erfc(T, d), 2),
+            lambda T, d: (wrong_way_by_erfc(T, d), 1 - wrong_way_by_erfc(T, d)),
         ],
     },
 }
