@@ -26,6 +26,12 @@ SPREAD = {"soft": 0.4, "sharp": 0.02}  # of these targets lies evenly on all cla
 READOUT = 4.0  # length of one linear layer's
 # "labels, far as soft": labels, where they have gone as far as soft targets at the end
 AIMS = ("soft", "labels, far as soft", "sharp", "labels, far as sharp", "labels")
+NEAR = (0.25, 0.5, 1.0)  # distances on the way of one linear layer, in lengths of W_0
+WAYS = (
+    *("W by descent, 0.25", "W by descent, 0.5", "W by descent, 1", "W by descent"),
+    *("K and Q by Adam, 0.25", "K and Q by Adam, 0.5", "K and Q by Adam, 1", "K and Q by Adam"),
+    *("W by Adam", "K and Q by descent", "free W"),
+)
 
 
 def digits(runs, seed):
@@ -398,36 +404,91 @@ def ten_sentences(d, T, n, trials, seed):
     return X[:, ~fresh], y[:, ~fresh], E, judges
 
 
-def one_layer(d, T=16, n=ASKED, steps=STEPS, *, trials, seed):
-    """The same in one linear layer on sentences of T words; every token asks; Adam trains K and Q alone.
+def descent(P, loss, names, length=0.03):
+    """A step of gradient descent on these weights of each run, all of them together of this length."""
 
-    The embeddings are random, of length sqrt(d), as those that a transformer's heads read; the readout is
-    random, too, of length `READOUT`. The n sentences judge, or ten others. (trials, AIMS) each.
-    """
+    def step():
+        weights = [P[name].requires_grad_() for name in names]
+        slopes = torch.autograd.grad(loss(P).sum(), weights)
+        size = sum(slope.flatten(1).square().sum(1) for slope in slopes).sqrt()
+        with torch.no_grad():
+            for w, slope in zip(weights, slopes, strict=True):
+                w -= length * slope / size.view(-1, *[1] * (slope.dim() - 1))
+
+    return step
+
+
+def until(P, method, loss, names, fars, steps):
+    """W (runs, 1, d, d) at the first step at which it has gone as far as each of `fars` (runs,), or at the last.
+
+    Args:
+        P: the start. method: `adam` or `descent`. loss: of weights, (runs,). names: of the trained weights.
+        fars: in lengths of W at the start. steps: at most.
+    """  # noqa: E501
+    P = copied(P)
+    step, W_0 = method(P, loss, names), net.matrix(P, 0).detach().clone()
+    thens, going = [W_0] * len(fars), [torch.ones(len(W_0), dtype=torch.bool) for _ in fars]
+    for _ in range(steps):
+        step()
+        W = net.matrix(P, 0).detach().clone()
+        gone = ((W - W_0).norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1)))[:, 0]
+        for k, (far, on) in enumerate(zip(fars, going, strict=True)):
+            thens[k] = torch.where(on[:, None, None, None], W, thens[k])
+            on &= gone < far
+        if not any(on.any() for on in going):
+            break
+    return thens
+
+
+def one_layer(d, T=16, n=ASKED, steps=STEPS, *, trials, seed):
+    """One linear layer that learns the labels of n sentences of T words in each of WAYS: (trials, WAYS) each.
+
+    Every token asks. The embeddings are random, of length sqrt(d), as those that a transformer's heads read; the
+    readout is random, too, of length `READOUT`. The n sentences judge, or ten others. Without a number, a way is
+    as far as keys and queries are after these steps of Adam.
+    """  # noqa: E501
     has, found = ("K and Q", "every token asks", "Adam"), {}
     X, y, E, judges = ten_sentences(d, T, n, trials, seed)
     P = {**net.simple(has, trials, d, 8, seed), "embed": math.sqrt(d) * E}
-    P["read"] = READOUT * P["read"]
-    start, W_0 = copied(P), net.matrix(P, 0)
+    pairs = P | {"read": READOUT * P["read"]}
+    W_0 = net.matrix(pairs, 0)
+    whole = {name: pairs[name] for name in ("embed", "read")} | {"W0": W_0}
 
-    def loss(P, aim):
+    def loss(P):
         f = net.outputs(P, net.embed(P, X), has, [])
-        return aimed_at(aim, (y > 0).long(), 2)(torch.stack([torch.zeros_like(f), f], -1))
+        return aimed_at("labels", (y > 0).long(), 2)(torch.stack([torch.zeros_like(f), f], -1))
 
-    for aim, (P,) in walks(start, loss, ("K0", "Q0"), net.matrix, steps).items():
-        (slope,) = first_slopes(start, lambda P, aim=aim: loss(P, aim).sum(), 1)
-        moved = net.matrix(P, 0) - W_0
-        layer = against_rivals(moved, W_0, start["K0"], start["Q0"], {"first": slope}, judges)
-        layer["moved"] = moved.norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1))
-        layer["gone"] = (1 - loss(P, aim) / loss(start, aim))[:, None]
+    near = [torch.full((trials,), far) for far in NEAR]
+    *on_the_way, last = until(pairs, adam, loss, ("K0", "Q0"), [*near, torch.full((trials,), math.inf)], steps)
+    size = W_0.norm(dim=(-2, -1))
+    end = ((last - W_0).norm(dim=(-2, -1)) / size)[:, 0]
+    ends = dict(zip(WAYS[4:8], [*on_the_way, last], strict=True))
+    ends |= zip(WAYS[:4], until(whole, descent, loss, ["W0"], [*near, end], 4 * steps), strict=True)
+    ends["W by Adam"] = until(whole, adam, loss, ["W0"], [end], 4 * steps)[0]
+    ends["K and Q by descent"] = until(pairs, descent, loss, ("K0", "Q0"), [end], 4 * steps)[0]
+    R = unit(of_tokens(*judges["seen"], 1, torch.Generator().manual_seed(seed)))
+    ends["free W"] = W_0 + (end[:, None] * size)[..., None, None] * R
+    (slope,) = first_slopes(pairs, lambda P: loss(P).sum(), 1)
+    for way in WAYS:
+        W = ends[way]
+        moved = W - W_0
+        far = moved.norm(dim=(-2, -1))
+        pair = way.startswith("K and Q")
+        first = moved_by_slopes(pairs["K0"], pairs["Q0"], unit(slope), far) if pair else slope
+        fits = {who: soft_svm(a, real, choice(W, a, real)) for who, (a, real) in judges.items()}
+        layer = {f"own_{who}": cosine(moved, fitted) for who, fitted in fits.items()}
+        layer |= {f"first_{who}": cosine(first, fitted) for who, fitted in fits.items()}
+        layer |= {"to_first": cosine(moved, first), "judges": cosine(*fits.values()), "moved": far / size}
+        layer["gone"] = (1 - loss(whole | {"W0": W}) / loss(whole))[:, None]
         for name, value in layer.items():
             found.setdefault(name, []).append(value[:, 0])
     return {name: torch.stack(values, 1).float() for name, values in found.items()}
 
 
 def cases(name):
-    """What 18.6 compares: (where, aim) -> cosines by the ten learned and ten unseen, (2, runs, heads).
+    """What 18.6 compares: (where, what) -> cosines by the ten learned and ten unseen, (2, runs, heads).
 
+    "what" is one of WAYS in a linear layer, of AIMS in transformers.
     For "to_first", "gone", "judges" and "moved" (in lengths of W_0): (runs, heads).
     """
     ten, layer, found = measured("18.ten").load(), measured("18.layer").load(), {}
@@ -437,11 +498,13 @@ def cases(name):
             return cell[name].values
         return np.stack([cell[f"{name}_{who}"].values for who in ("seen", "unseen")])
 
-    for at, aim in enumerate(AIMS):
-        found |= {(f"linear layer, d = {d}", aim): of(layer.sel(d=d))[..., at, None] for d in (32, 16)}
-        for tokens in ("digits", "sentences"):
-            both = of(ten.sel(tokens=tokens))[..., at, :, :]
-            found[f"transformers, {tokens}", aim] = both.reshape(*both.shape[:-2], -1)
+    for d in (32, 16):
+        found |= {(f"d = {d}", way): of(layer.sel(d=d))[..., at, None] for at, way in enumerate(WAYS)}
+    for tokens in ("digits", "sentences"):
+        both = of(ten.sel(tokens=tokens))
+        for at, aim in enumerate(AIMS):
+            heads = both[..., at, :, :]
+            found[tokens, aim] = heads.reshape(*heads.shape[:-2], -1)
     return found
 
 
@@ -485,10 +548,10 @@ MEASURED = [
     ),
     Measured(
         "18.layer",
-        "The same in one linear layer on ten sentences, at two sizes.",
+        "One linear layer on ten sentences, its W or keys and queries trained, at two sizes.",
         one_layer,
         {"d": [16, 32]},
-        trials=40,
+        trials=20,
         batch=5,
         minutes=1,
     ),

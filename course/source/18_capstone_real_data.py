@@ -29,7 +29,7 @@ from torch.nn.functional import cross_entropy, layer_norm
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_18 import AIMS, LOOKS, cases
+from course.replicate.lesson_18 import LOOKS, WAYS, cases
 from mini_attn import datasets, geometry, plots, svm, widgets
 
 plots.style()
@@ -230,8 +230,8 @@ show(
 # runs).
 
 # %% [markdown]
-# In each of 20 runs most of the fall, 0.65 or more, has come before the fit. On digits we count up to 2,000
-# steps (of five other runs), so that a slow fall after the fit would show.
+# On digits, 0.71 or more of the fall in 2,000 steps (whose end is that of five other runs) has come before the
+# fit, in each of ten runs. On sentences we count 400 steps only.
 #
 # Attention does not end on one token. After 400 steps each layer has a relative entropy above 0.3, that of
 # 2.3 even tokens of 16. The sharpest head of layer 2 has 0.20 to 0.37 on digits, and 0.18 to 0.32 after
@@ -368,7 +368,7 @@ assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 # each task, too. By tokens drawn at random the cosine is about 0.
 #
 # With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. From a $W_0$ that
-# has shrunk alike the free $W$ is ahead there.
+# has shrunk alike the free $W$ is ahead there, on average.
 
 # %% [markdown]
 # ### Exercise 18.1: What a selection gives back
@@ -497,25 +497,28 @@ assert abs(nobody - ours).max() < 0.04
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 An instrument, calibrated
 #
-# Can another number tell? Lesson 10's theorem says when a head should go to its SVM: if (1) tokens and
-# readout stay, and one token asks, (2) no finite answer is the best, (3) $W$ itself takes small gradient
-# steps, and (4) it starts long, and near the SVM of a selection whose support tokens score less, then its
-# direction goes to that SVM. The **linear layer** below has (1), but that every word asks, with labels (2),
-# not (3); **transformers** have (2) at most. Of (4) we do not know.
+# Can another number tell? It has to be tried first on a head that *should* go to its SVM: by the theorem in
+# [lesson 10](10_cross_self_attention.ipynb), one with (1) tokens and a readout that stay, (2) a loss without a
+# best finite answer, (3) small steps of gradient descent on $W$ itself.
 #
-# **The instrument.** A head learns ten sequences. Two SVMs judge it, of what its *trained* $W$ selects in
-# these ten and in ten unseen ones. The *gap* of a movement is its cosine to the first minus that to the
-# second, in units of the first SVM's own gap. The rival is the **first slope**: $K$ and $Q$ flow as far along
-# the negative slope of the loss at $W_0$, held constant. The **excess** of a run is its gap minus the
-# rival's, means over heads.
+# **The linear layer** can have all three. (Its box wants one asking token and a start near the SVM, too; these
+# we do not have.) It is attention alone, over 16 words that all ask, with random embeddings of length
+# $\sqrt d$ and a readout of length 4. It learns labels in four ways: $W$ itself, or $K$ and $Q$ of 8 columns;
+# by *descent*, in short steps of one length, or by Adam. All start at one $W_0$, and end as far from it as 400
+# steps of Adam at 0.003 bring $K$ and $Q$. Only $W$ by descent has (3); keys and queries should go to lesson
+# 11's SVM.
 #
-# **Three losses.** With *labels* a surer answer is always better. *Soft* targets (0.6 for the label, 0.4
-# spread over all classes) have a finite best answer that is near, *sharp* ones (0.98 and 0.02) one that is
-# far. Each is trained for 400 steps of Adam at 0.003 on all ten sequences. Labels are also judged on the way,
-# where they have gone as far as the targets in the end. Distances are in units of $\lVert W_0\rVert_F$.
+# **Transformers,** trained by such 400 steps, have (2), if they learn labels. *Soft* targets (0.6 for the
+# label, 0.4 spread over all classes) take that away, too.
 #
-# The linear layer is attention alone, over 16 words. Adam trains $K$ and $Q$, of 8 columns; random embeddings
-# of length $\sqrt d$ and a readout of length 4 stay.
+# **The instrument.** A head learns ten sequences. Two SVMs judge it, of what its trained $W$ selects in these
+# ten, and in ten unseen ones. The *gap* of a movement is its cosine to the first SVM minus that to the second,
+# in units of the first SVM's own gap. From it we take the gap of the **first slope**: the movement as far along
+# the negative slope of the loss at $W_0$, held constant (of $K$ and $Q$, as in exercise 18.2). The rest is the
+# **excess**.
+#
+# The first slope is judged by what the *trained* $W$ selects. How much excess that alone can make, the **free
+# $W$** of 18.5 shows in its place.
 
 # %% [markdown]
 # ### Exercise 18.3: What a zero rules out
@@ -553,14 +556,17 @@ def seen_from(c, x, half):
 check("18.3", seen_from)
 
 # %% [markdown]
-# Each line is a loss: its mean distance, and its excess with a 95% interval, in forty linear layers or twenty
-# transformers ([`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py)).
+# Each line is a mean over twenty runs ([`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py)): the
+# distance, in units of $\lVert W_0\rVert_F$; the cosine to the first slope; the share of the loss that is gone;
+# the excess with a 95% interval; and the gap of $N$, which is your function of the excess in place of `half`.
 #
-# **Predict before you run on:** will sharp targets have the excess of labels, or that of soft targets?
+# **Predict first:** order the four ways by their excess.
 
 
 # %%
-own, first, judges, to_first, moved = map(cases, ("own", "first", "judges", "to_first", "moved"))
+own, first, judges, to_first, gone, moved = map(
+    cases, ("own", "first", "judges", "to_first", "gone", "moved")
+)
 
 
 def in_units(cosines, at):
@@ -574,71 +580,63 @@ def interval(x):
 
 
 excess = {at: in_units(own, at) - in_units(first, at) for at in own}
-places = "linear layer, d = 32", "transformers, digits", "transformers, sentences"
-narrow = "linear layer, d = 16"
-print(f"{'distance, excess':31s}", *(f"{place:24s}" for place in places))
-for aim in AIMS:
-    cells = ((moved[place, aim].mean(), *interval(excess[place, aim])) for place in places)
-    name = aim.replace("far as", "as far as")
-    print(f"{name:31s}", *("{:.2f}, {:5.2f} ± {:.2f}      ".format(*cell) for cell in cells))
-for one, other in (("labels", "soft"), ("sharp", "soft"), (AIMS[1], "soft"), (AIMS[3], "sharp")):
-    cells = [interval(excess[place, one] - excess[place, other]) for place in places]
-    name = f"{one.split(',')[0]} minus {other}" + (", equally far" if "," in one else "")
-    print(f"{name:31s}", *(f"      {round(mean, 2) + 0:5.2f} ± {half:.2f}      " for mean, half in cells))
-    assert min(cells[0][0] - cells[0][1], *(0.02 - abs(mean) for mean, _ in cells[1:])) > 0
-units = (f"{place} {(1 - judges[place, 'labels']).mean():.2f}" for place in (*places, narrow))
-print("unit, with labels:", "; ".join(units))
-apart = max(abs(excess[narrow, aim].mean() - excess[places[0], aim].mean()) for aim in AIMS)
-at = narrow, "soft"
-mean, half = interval(excess[at])
-shows = seen_from(to_first[at].mean(), in_units(first, at).mean(), half)
-print(f"d = 16: excesses within {apart:.2f} of those above; soft {mean:.2f} ± {half:.2f}, "
-      f"where N would show from a gap of {shows:.2f}")  # fmt: skip
-assert apart < 0.03
+ways = WAYS[3], "W by Adam", "K and Q by descent", WAYS[7], "free W", WAYS[1], WAYS[5]
+rows = [("d = 32", way) for way in ways]
+rows += [(tokens, aim) for tokens in ("digits", "sentences") for aim in ("labels", "soft")]
+print(f"{'':33s}distance  to first  gone   excess          N")
+for at in rows:
+    new = np.mean([*map(seen_from, to_first[at].mean(-1), in_units(first, at), excess[at])])
+    mean, half = interval(excess[at])
+    print(f"{', '.join(at):33s}{moved[at].mean():7.2f}{to_first[at].mean():10.2f}{gone[at].mean():7.2f}"
+          f"{round(mean, 2) + 0:8.2f} ± {half:.2f}{round(new, 2) + 0:8.2f}")  # fmt: skip
+narrow = {way: interval(excess["d = 16", way]) for way in (WAYS[3], WAYS[7])}
+print("\nd = 16:", "; ".join(f"{way} {mean:.2f} ± {half:.2f}" for way, (mean, half) in narrow.items()))
+x, y = ([table["d = 32", way].mean() for way in WAYS[:4]] for table in (moved, excess))
+for tokens in ("digits", "sentences"):
+    assert excess[tokens, "labels"].mean() < np.interp(moved[tokens, "labels"].mean(), x, y)
+for d in (32, 16):
+    behind = (excess[f"d = {d}", WAYS[3]] - excess[f"d = {d}", way] for way in ways[1:5])
+    assert min(mean - half for mean, half in map(interval, behind)) > 0.05
 
 # %% jupyter={"source_hidden": true}
-fig, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
-kinds = (("linear layer, d = 32", "linear layer, d = 16"), places[1:])
-for ax, those in zip(axes, kinds, strict=True):
-    for place, color, marker in zip(those, (BLUE, ORANGE), "os", strict=True):
-        for aims, filled, name in ((AIMS[1::2] + AIMS[4:], True, "labels"), (AIMS[0:4:2], False, "targets")):
-            mean, half = np.array([interval(excess[place, aim]) for aim in aims]).T
-            x = np.array([moved[place, aim].mean() for aim in aims]) * (1 if filled else 0.98)
-            ax.errorbar(x, mean, yerr=half, color=color, marker=marker, capsize=3, alpha=0.8,
-                        markerfacecolor=color if filled else "white", linestyle="-" if filled else "none",
-                        label=f"{place.split(', ')[1]}, {name}")  # fmt: skip
-    ax.axhline(0, color="0.5", linewidth=1)
-    ax.set(title=those[0].split(",")[0], xlabel="distance")
-    ax.legend(loc="best", fontsize=9)
-axes[0].set_ylabel("excess (the SVM itself: 1)")
+fig, ax = plt.subplots(figsize=(7, 4.2))
+for place, those, color, marker, line, name in (
+    ("d = 32", WAYS[:4], BLUE, "o", "-", "linear layer, W by descent"),
+    ("d = 32", WAYS[4:8], ORANGE, "s", "--", "linear layer, K and Q by Adam"),
+    ("digits", ("labels",), BLACK, "D", "none", "transformers, digits"),
+    ("sentences", ("labels",), BLACK, "^", "none", "transformers, sentences"),
+):
+    mean, half = np.array([interval(excess[place, what]) for what in those]).T
+    x = [moved[place, what].mean() for what in those]
+    ax.errorbar(x, mean, yerr=half, color=color, marker=marker, linestyle=line, capsize=3, label=name)
+ax.axhline(0, color="0.5", linewidth=1)
+ax.set(xlabel="distance", ylabel="excess")
+ax.legend(loc="upper left", fontsize=10)
 show(
     fig,
-    alt="Excess with intervals against distance. Left, linear layers: at d = 32 labels rise from 0.05 at "
-    "distance 1.1 to 0.15 at 3.3, targets from 0.02 to 0.13; at d = 16 labels rise from 0.06 at 1.6 to 0.13 "
-    "at 4.5, targets from 0.03 to 0.11. Right, transformers: labels and targets have 0.02 to 0.03 on "
-    "sentences, at distances of 0.25 to 0.4, and 0.04 to 0.06 on digits, at 0.45 to 0.6.",
+    alt="Excess with intervals against distance. In the linear layer W by descent rises from 0.04 at distance 0.25 "
+    "over 0.26 at 1 to 0.56 at 3.3; K and Q by Adam from 0 over 0.06 to 0.14. Transformers lie below the first "
+    "curve: 0.05 at 0.57 on digits, 0.03 at 0.39 on sentences.",
 )
 
 # %% [markdown]
-# **Figure 3.** Excess against distance: labels on their way (filled), soft and sharp targets in the end
-# (hollow, drawn a little to the left).
+# **Figure 3.** Excess against distance, labels, $d = 32$, with 95% intervals.
 
 # %% [markdown]
-# **The instrument sees distance.** In the linear layer the excess grows with it, from 0.02 to 0.15. After 400
-# steps labels are 0.13 ahead of soft targets. But sharp targets, whose best answer is finite, are 0.11 ahead
-# of them, too. Equally far, labels keep a lead of 0.02 or 0.03: most of it came by going further. At $d = 16$
-# the unit is less than half as large, the excess in it about the same.
+# **The instrument sees $W$ by descent,** the theorem's case: 0.56. With Adam it reads 0.32, with keys and
+# queries 0.22, with both 0.14, hardly more than for the free $W$, 0.10. At $d = 16$, too, both take most of it.
 #
-# **In the transformers nothing here tells labels from targets.** Labels go at most 1.6 times as far, and with
-# each loss the excess is small.
+# **It does not see transformers go to their SVMs.** They have left their first slopes, and learned. But their
+# excess is 0.05 and 0.03, less than that of $W$ as far, and the same with soft targets. Which departure makes
+# it small, keys and queries, Adam or tokens that move, we have not separated.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
 #
 # The *base* has the theorem's (1) and (2): a linear layer on 16 sentences of 8 words, $d = 32$, with
 # embeddings and readout of length 1, whose last word asks. Normalised gradient descent trains $W$ itself from
-# 0 in 300 growing steps ($K$ and $Q$ from random ones); *longer* means 3,000, with an MLP 1,000. Weight decay
-# is 1% a step. The same sentences judge, by the SVM of lessons 10 and 14 with **hard** margins. A choice is
+# 0 in 300 steps ($K$ and $Q$ from random ones); *longer* means 3,000, with an MLP 1,000. A step has 2% of the
+# length of $W$, or 0.1: so $W$ grows, against a weight decay of 1% a step, too. The same sentences judge, by the SVM of lessons 10 and 14 with **hard** margins. A choice is
 # *decided* where the attention is above 0.99. The rival is a free $W$, in each of ten draws.
 #
 # **Predict first:** which of these turn the direction: a learned readout, $K$ and $Q$,
@@ -757,10 +755,9 @@ assert 0 < largest < 5e-4, again.format("18.4")
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | linear layer: labels minus soft | above 0 | 0.13 ± 0.03 |
-# | linear layer: sharp minus soft | 0 | 0.11 ± 0.03 |
-# | linear layer, equally far: labels minus soft, sharp | above 0 | 0.03 ± 0.02, 0.02 ± 0.01 |
-# | transformers: labels minus soft | above 0 | 0.00 ± 0.03, 0.00 ± 0.01 |
+# | linear layer: excess of $W$ by descent, and of the free $W$ | above it | 0.56 ± 0.03, 0.10 ± 0.03 |
+# | linear layer: excess of $K$ and $Q$ by Adam | less | 0.14 ± 0.04 |
+# | transformers: excess with labels | none | 0.05 ± 0.02, 0.03 ± 0.01 |
 
 # %% [markdown]
 # ## Questions
@@ -778,8 +775,9 @@ progress("18")
 # ## Summary
 #
 # - The SVM over a head's own selection agrees with its movement, **and with one that nobody trained.**
-# - The excess over the first slope sees how far training went.
-# - What is an SVM, then? $W$ itself, by gradient descent, in one linear layer over tokens that stand still.
+# - The excess over the first slope sees $W$ itself by gradient descent, in one linear layer over tokens that
+#   stand still; keys and queries by Adam hardly, transformers not beyond $W$ as far.
+# - What is an SVM, then? That $W$; with keys and queries, nearly one of the nuclear norm.
 # - **The limits:** two data sets, few sizes.
 #
 # **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients are

@@ -88,38 +88,49 @@ def test_the_interval_is_students(lesson):
 def test_the_cases_are_whole():
     own, moved, judges = (stored.cases(name) for name in ("own", "moved", "judges"))
     assert [*own] == [*moved] == [*judges]
-    assert len(own) == len(stored.AIMS) * 4
-    for (place, aim), values in own.items():
-        heads = 1 if "layer" in place else 8
-        assert values.shape == (2, 40 if heads == 1 else 20, heads)
+    assert len(own) == 2 * len(stored.WAYS) + 2 * len(stored.AIMS)
+    for (place, what), values in own.items():
+        assert values.shape == (2, 20, 1 if place[0] == "d" and "=" in place else 8)
         assert np.isfinite(values).all()
-        assert values.shape[1:] == moved[place, aim].shape == judges[place, aim].shape
-        assert (judges[place, aim] < 0.95).all()
+        assert values.shape[1:] == moved[place, what].shape == judges[place, what].shape
+        assert (judges[place, what] < 0.95).all()
 
 
 def weights_of(P):
     return {name: w.detach()[None] if name[0] != "b" else w.detach()[None, None] for name, w in P.items()}
 
 
-def test_the_excess_follows_the_distance_and_tells_nothing_in_the_transformers():
-    own, first, moved, judges = (stored.cases(name) for name in ("own", "first", "moved", "judges"))
-    e = {}
-    for at in own:
-        gap = (own[at] - first[at])[0] - (own[at] - first[at])[1]
-        e[at] = gap.mean(-1) / (1 - judges[at]).mean(-1)
-    for place in {where for where, _ in own}:
-        mean = {aim: e[place, aim].mean() for aim in stored.AIMS}
-        far = {aim: moved[place, aim].mean() for aim in stored.AIMS}
-        for aim in stored.SPREAD:
-            assert far[f"labels, far as {aim}"] == pytest.approx(far[aim], rel=0.05)
-            assert abs(mean[f"labels, far as {aim}"] - mean[aim]) < 0.04
-        assert abs(mean["labels"] - mean["sharp"]) < 0.03
-        if "layer" in place:
-            assert min(mean["labels"], mean["sharp"]) > mean["soft"] + 0.06
-            assert min(far["labels"], far["sharp"]) > 2.4 * far["soft"]
-        else:
-            assert max(abs(mean[aim] - mean["soft"]) for aim in stored.AIMS) < 0.02
-            assert far["labels"] < 1.65 * far["soft"]
+def excesses():
+    own, first, judges = (stored.cases(name) for name in ("own", "first", "judges"))
+    leads = {at: (own[at] - first[at])[0] - (own[at] - first[at])[1] for at in own}
+    return {at: lead.mean(-1) / (1 - judges[at]).mean(-1) for at, lead in leads.items()}
+
+
+@pytest.mark.parametrize("d", [32, 16])
+def test_the_instrument_sees_w_itself_by_descent(d):
+    moved, gone = stored.cases("moved"), stored.cases("gone")
+    mean = {way: x.mean() for (place, way), x in excesses().items() if place == f"d = {d}"}
+    assert mean["W by descent"] > 0.35
+    assert mean["W by descent"] > mean["W by Adam"] + 0.1
+    assert mean["W by descent"] > 2 * mean["K and Q by descent"] > 0
+    assert mean["W by descent"] > 3 * mean["K and Q by Adam"] > 0
+    assert abs(mean["free W"]) < 0.13
+    for way in ("W by Adam", "K and Q by descent", "K and Q by Adam", "free W"):
+        near = moved[f"d = {d}", "W by descent"].mean()
+        assert moved[f"d = {d}", way].mean() == pytest.approx(near, rel=0.03)
+        assert way == "free W" or gone[f"d = {d}", way].mean() > 0.9
+    for way, far in zip(stored.WAYS, (0.25, 0.5, 1, None, 0.25, 0.5, 1), strict=False):
+        assert far is None or moved[f"d = {d}", way].mean() == pytest.approx(far, abs=0.04)
+
+
+def test_transformers_read_no_more_than_w_at_their_distance():
+    e, moved = excesses(), stored.cases("moved")
+    x = [moved["d = 32", way].mean() for way in stored.WAYS[:4]]
+    y = [e["d = 32", way].mean() for way in stored.WAYS[:4]]
+    for tokens in ("digits", "sentences"):
+        for aim in stored.AIMS:
+            assert 0 < e[tokens, aim].mean() < np.interp(moved[tokens, aim].mean(), x, y) + 0.01
+            assert abs(e[tokens, aim].mean() - e[tokens, "soft"].mean()) < 0.02
 
 
 def test_the_bound_is_tight_at_the_solution_and_below_it_elsewhere():
