@@ -459,7 +459,9 @@ def one_layer(d, T=16, n=ASKED, steps=STEPS, *, trials, seed):
         return aimed_at("labels", (y > 0).long(), 2)(torch.stack([torch.zeros_like(f), f], -1))
 
     near = [torch.full((trials,), far) for far in NEAR]
-    *on_the_way, last = until(pairs, adam, loss, ("K0", "Q0"), [*near, torch.full((trials,), math.inf)], steps)
+    *on_the_way, last = until(
+        pairs, adam, loss, ("K0", "Q0"), [*near, torch.full((trials,), math.inf)], steps
+    )
     size = W_0.norm(dim=(-2, -1))
     end = ((last - W_0).norm(dim=(-2, -1)) / size)[:, 0]
     ends = dict(zip(WAYS[4:8], [*on_the_way, last], strict=True))

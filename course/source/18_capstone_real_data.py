@@ -44,9 +44,9 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # A digit of 8 by 8 pixels is cut into 16 patches of 2 by 2: a sequence of $T = 16$ tokens with 4 numbers
 # each, embedded in $d = 32$ dimensions with a vector for their place. Each of two layers has four heads. A
 # head with keys $K$ and queries $Q$ ($32 \times 8$) has the matrix $W = K Q^\top / \sqrt 8$. Position $k$
-# looks at token $t$ with the logit $a_t^\top W a_k$, where $a$ is what the layer reads: tokens of mean 0 and
-# standard deviation one. The softmax over $t$ is its attention $s_{kt}$. Every position asks, and a last
-# matrix, the *readout*, reads the answer from the mean over all positions.
+# looks at token $t$ with the logit $a_t^\top W a_k$, where $a$ is what the layer reads: tokens of mean 0
+# and standard deviation one. The softmax over $t$ is its attention $s_{kt}$. Every position asks, and a
+# last matrix, the *readout*, reads the answer from the mean over all positions.
 
 
 # %%
@@ -186,8 +186,8 @@ widgets.sliders(
 # $-\sum_t s_{kt} \log s_{kt}$, over the largest value: 1 is even, 0 is one token. Beside the digits we take
 # *sentences*: the first 16 words of 2,000 from film reviews, in a vocabulary of 2,000.
 #
-# **Predict before you run on.** Does most of the entropy fall before the training set is fitted (99% right),
-# or after it?
+# **Predict first.** Does most of the entropy fall before the training set is fitted (99%
+# right), or after it?
 
 # %%
 runs, onward, further = (measured(f"18.{name}").load() for name in ("heads", "onward", "further"))
@@ -230,8 +230,8 @@ show(
 # runs).
 
 # %% [markdown]
-# On digits, 0.71 or more of the fall in 2,000 steps (whose end is that of five other runs) has come before the
-# fit, in each of ten runs. On sentences we count 400 steps only.
+# On digits, 0.71 or more of the fall in 2,000 steps (whose end is that of five other runs) has come before
+# the fit, in each of ten runs. On sentences we count 400 steps only.
 #
 # Attention does not end on one token. After 400 steps each layer has a relative entropy above 0.3, that of
 # 2.3 even tokens of 16. The sharpest head of layer 2 has 0.20 to 0.37 on digits, and 0.18 to 0.32 after
@@ -250,8 +250,8 @@ for tokens in ("digits", "sentences"):
 
 # %% [markdown]
 # In layer 2 the best wins about a tenth of the choices. But of a digit's positions there 0.81, on average,
-# choose one token, 0.40 before training. In large language models many heads look mostly at a text's first
-# token, an attention **sink** (Xiao et al., 2023). Our theorems do not speak of it.
+# choose one token, 0.40 before training. In large language models it is often a text's first, an attention
+# **sink** (Xiao et al., 2023). Our theorems do not speak of it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 The SVM of a head
@@ -316,9 +316,10 @@ for layer, a in enumerate(unseen):
 # get much of the plane back. A fair rival moves as far in a direction that nobody trained, and is judged by
 # its own selection.
 #
-# Whatever the loss, its gradient in $W$ has the form $\sum_{i,k,t} c_{ikt}\, x_{it} x_{ik}^\top$ with $\sum_t
-# c_{ikt} = 0$, since the slopes of a softmax add up to 0. The **free $W$** moves along such a sum over the
-# tokens that the trained network reads, with random $c$; a *Gaussian* one along independent normal entries.
+# Whatever the loss, its gradient in $W$ has the form $\sum_{i,k,t} c_{ikt}\, x_{it} x_{ik}^\top$ with
+# $\sum_t c_{ikt} = 0$, since the slopes of a softmax add up to 0. The **free $W$** moves along such a sum
+# over the tokens that the trained network reads, with random $c$; a *Gaussian* one along independent normal
+# entries.
 #
 # **Predict first:** are their cosines to their SVMs near 0, about 0.25, or 0.5 and above?
 
@@ -363,22 +364,22 @@ ahead = (runs.never_trained.values - runs.own.values).mean(-1)  # (tokens, decay
 assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 
 # %% [markdown]
-# In your network the free $W$ does *better* than the trained one, with 0.46 to 0.64, and a Gaussian direction
-# worse, with 0.13 to 0.23, at each of three prices. The free $W$ is ahead in both layers of ten networks on
-# each task, too. By tokens drawn at random the cosine is about 0.
+# In your network the free $W$ does *better* than the trained one, with 0.46 to 0.64, and a Gaussian
+# direction worse, with 0.13 to 0.23, at each of three prices. The free $W$ is ahead in both layers of ten
+# networks on each task, too. By tokens drawn at random the cosine is about 0.
 #
-# With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. From a $W_0$ that
-# has shrunk alike the free $W$ is ahead there, on average.
+# With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. From a $W_0$
+# that has shrunk alike the free $W$ is ahead there, on average.
 
 # %% [markdown]
 # ### Exercise 18.1: What a selection gives back
 #
 # ★★★ · 18 minutes
 #
-# One sequence has $T \ge 2$ orthonormal tokens, and each of them asks. A random matrix is $W = \sum_{kt}
-# (c_{kt} - \bar c_k)\, x_t x_k^\top$ with `c` (T, T), $k$ before $t$, and $\bar c_k$ the mean over $t$. Each
-# position selects its largest logit, and the soft-margin SVM is solved for these choices. Return the cosine
-# of $W$ to its solution, without a solver. It is the same at every price.
+# One sequence has $T \ge 2$ orthonormal tokens, and each of them asks. A random matrix is
+# $W = \sum_{kt} (c_{kt} - \bar c_k)\, x_t x_k^\top$ with `c` (T, T), $k$ before $t$, and $\bar c_k$ the
+# mean over $t$. Each position selects its largest logit, and the soft-margin SVM is solved for these
+# choices. Return the cosine of $W$ to its solution, without a solver. It is the same at every price.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -425,18 +426,18 @@ for T in (4, 16, 32, 64):
 # is about $\mu_T \sqrt T / (T - 1)$. It falls like $\sqrt{2 \ln T / T}$, since $\mu_T$ grows like $\sqrt{2
 # \ln T}$. For the network's judges, 160 tokens in 32 dimensions, we have no law.
 #
-# Training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody trained
-# have more than the free $W$, the trained 0.5, or next to nothing?
+# Training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody
+# trained have more than the free $W$, the trained 0.5, or next to nothing?
 
 # %% [markdown]
 # ### Exercise 18.2: Keys and queries that nobody trained
 #
 # ★★★ · 18 minutes
 #
-# Let the pull on $W = K Q^\top/\sqrt m$, the negative slope of the loss in it (lesson 04), be a constant $M$:
-# `M` is (d, d), of Frobenius norm 1; `K` and `Q` are (d, m). Descend on $K$ and $Q$ at once, in vanishingly
-# small steps, until $W$ is as far from its start as `far`, in the Frobenius norm. Return $W - W_0$, (d, d).
-# Each entry may be off by 1% of the largest.
+# Let the pull on $W = K Q^\top/\sqrt m$, the negative slope of the loss in it (lesson 04), be a constant
+# $M$: `M` is (d, d), of Frobenius norm 1; `K` and `Q` are (d, m). Descend on $K$ and $Q$ at once, in
+# vanishingly small steps, until $W$ is as far from its start as `far`, in the Frobenius norm. Return
+# $W - W_0$, (d, d). Each entry may be off by 1% of the largest.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -498,27 +499,27 @@ assert abs(nobody - ours).max() < 0.04
 # ## 18.6 An instrument, calibrated
 #
 # Can another number tell? It has to be tried first on a head that *should* go to its SVM: by the theorem in
-# [lesson 10](10_cross_self_attention.ipynb), one with (1) tokens and a readout that stay, (2) a loss without a
-# best finite answer, (3) small steps of gradient descent on $W$ itself.
+# [lesson 10](10_cross_self_attention.ipynb), one with (1) tokens and a readout that stay, (2) a loss
+# without a best finite answer, (3) small steps of gradient descent on $W$ itself.
 #
-# **The linear layer** can have all three. (Its box wants one asking token and a start near the SVM, too; these
-# we do not have.) It is attention alone, over 16 words that all ask, with random embeddings of length
-# $\sqrt d$ and a readout of length 4. It learns labels in four ways: $W$ itself, or $K$ and $Q$ of 8 columns;
-# by *descent*, in short steps of one length, or by Adam. All start at one $W_0$, and end as far from it as 400
-# steps of Adam at 0.003 bring $K$ and $Q$. Only $W$ by descent has (3); keys and queries should go to lesson
-# 11's SVM.
+# **The linear layer** can have all three. (Its box wants one asking token and a start near the SVM, too:
+# not here.) It is attention alone, over 16 words that all ask, with random embeddings of length $\sqrt d$
+# and a readout of length 4. It learns labels in four ways: $W$ itself, or $K$ and $Q$ of 8 columns; by
+# *descent*, in short steps of one length, or by Adam. All start at one $W_0$, and end as far from it as 400
+# steps of Adam at 0.003 bring $K$ and $Q$. Only $W$ by descent has (3); $K$ and $Q$ go to lesson 11's SVM,
+# if to any.
 #
 # **Transformers,** trained by such 400 steps, have (2), if they learn labels. *Soft* targets (0.6 for the
 # label, 0.4 spread over all classes) take that away, too.
 #
-# **The instrument.** A head learns ten sequences. Two SVMs judge it, of what its trained $W$ selects in these
-# ten, and in ten unseen ones. The *gap* of a movement is its cosine to the first SVM minus that to the second,
-# in units of the first SVM's own gap. From it we take the gap of the **first slope**: the movement as far along
-# the negative slope of the loss at $W_0$, held constant (of $K$ and $Q$, as in exercise 18.2). The rest is the
-# **excess**.
+# **The instrument.** A head learns ten sequences. Two SVMs judge it, of what its trained $W$ selects in
+# these ten, and in ten unseen ones. The *gap* of a movement is its cosine to the first SVM minus that to
+# the second, in units of the first SVM's own gap. From it we take the gap of the **first slope**: the
+# movement as far along the negative slope of the loss at $W_0$, held constant (of $K$ and $Q$, as in
+# exercise 18.2). The rest is the **excess**.
 #
-# The first slope is judged by what the *trained* $W$ selects. How much excess that alone can make, the **free
-# $W$** of 18.5 shows in its place.
+# The first slope is judged by what the *trained* $W$ selects. How much excess that alone can make, the
+# **free $W$** of 18.5 shows in its place.
 
 # %% [markdown]
 # ### Exercise 18.3: What a zero rules out
@@ -556,9 +557,10 @@ def seen_from(c, x, half):
 check("18.3", seen_from)
 
 # %% [markdown]
-# Each line is a mean over twenty runs ([`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py)): the
-# distance, in units of $\lVert W_0\rVert_F$; the cosine to the first slope; the share of the loss that is gone;
-# the excess with a 95% interval; and the gap of $N$, which is your function of the excess in place of `half`.
+# Each line is a mean over twenty runs
+# ([`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py)): distance, in units of
+# $\lVert W_0\rVert_F$; cosine to the first slope; share of the loss gone; excess, with a 95% interval; and
+# the gap of $N$, your function with the excess as `half`.
 #
 # **Predict first:** order the four ways by their excess.
 
@@ -614,9 +616,9 @@ ax.set(xlabel="distance", ylabel="excess")
 ax.legend(loc="upper left", fontsize=10)
 show(
     fig,
-    alt="Excess with intervals against distance. In the linear layer W by descent rises from 0.04 at distance 0.25 "
-    "over 0.26 at 1 to 0.56 at 3.3; K and Q by Adam from 0 over 0.06 to 0.14. Transformers lie below the first "
-    "curve: 0.05 at 0.57 on digits, 0.03 at 0.39 on sentences.",
+    alt="Excess with intervals against distance. In the linear layer W by descent rises from 0.04 at 0.25 "
+    "over 0.26 at 1 to 0.56 at 3.3; K and Q by Adam from 0 over 0.06 to 0.14. Transformers lie below the "
+    "first: 0.05 at 0.57 on digits, 0.03 at 0.39 on sentences.",
 )
 
 # %% [markdown]
@@ -624,23 +626,24 @@ show(
 
 # %% [markdown]
 # **The instrument sees $W$ by descent,** the theorem's case: 0.56. With Adam it reads 0.32, with keys and
-# queries 0.22, with both 0.14, hardly more than for the free $W$, 0.10. At $d = 16$, too, both take most of it.
+# queries 0.22, with both 0.14, hardly more than for the free $W$, 0.10. At $d = 16$ both take most of it,
+# too.
 #
-# **It does not see transformers go to their SVMs.** They have left their first slopes, and learned. But their
-# excess is 0.05 and 0.03, less than that of $W$ as far, and the same with soft targets. Which departure makes
-# it small, keys and queries, Adam or tokens that move, we have not separated.
+# **It does not see transformers go to their SVMs.** They have left their first slopes, and learned. But
+# their excess is 0.05 and 0.03, less than that of $W$ as far, and the same with soft targets. Which
+# departure makes it small we have not separated.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
 #
 # The *base* has the theorem's (1) and (2): a linear layer on 16 sentences of 8 words, $d = 32$, with
-# embeddings and readout of length 1, whose last word asks. Normalised gradient descent trains $W$ itself from
-# 0 in 300 steps ($K$ and $Q$ from random ones); *longer* means 3,000, with an MLP 1,000. A step has 2% of the
-# length of $W$, or 0.1: so $W$ grows, against a weight decay of 1% a step, too. The same sentences judge, by the SVM of lessons 10 and 14 with **hard** margins. A choice is
-# *decided* where the attention is above 0.99. The rival is a free $W$, in each of ten draws.
+# embeddings and readout of length 1, whose last word asks. Normalised gradient descent trains $W$ itself
+# from 0 in 300 steps ($K$ and $Q$ from random ones); *longer* means 3,000, with an MLP 1,000. A step has 2%
+# of the length of $W$, 0.1 at least: $W$ grows against a weight decay of 1%, too. The same sentences judge,
+# by the SVM of lessons 10 and 14 with **hard** margins. A choice is *decided* where the attention is above
+# 0.99. The rival is a free $W$, in each of ten draws.
 #
-# **Predict first:** which of these turn the direction: a learned readout, $K$ and $Q$,
-# learned embeddings, Adam, every token asking, a norm, an MLP, weight decay?
+# **Predict first:** which turn the direction: a learned readout, $K$ and $Q$, Adam, a norm, an MLP?
 
 # %%
 apart, longer = (measured(f"18.{name}").load() for name in ("apart", "longer"))
@@ -663,8 +666,7 @@ assert longer.decided.sel(setting="+ norm before the readout").max() < 0.2
 # - **Ahead of the free $W$, not at the SVM:** Adam, 0.84 in the longer runs, and an MLP, 0.74.
 # - **Not always:** with learned embeddings the smallest of ten cosines is 0.47; if every token asks, too, $W$
 #   is ahead in 3 of ten.
-# - **Not decided:** with a norm before the readout, after 3,000 steps, 13 or more of 16 choices. There a
-#   mixture may be better than each token (lesson 13).
+# - **Not decided:** with a norm before the readout, after 3,000 steps, 13 or more of 16 choices.
 # - **No answer:** a second layer. Its choices are not decided, and in six of ten draws have no hard margins.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -687,8 +689,8 @@ assert longer.decided.sel(setting="+ norm before the readout").max() < 0.2
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# The minimum is at $w' = \sum_j \lambda_j A_j$ and $\xi' = \lambda/C$. With $\lambda = r\,\xi$ the bound is a
-# parabola in $r$.
+# The minimum is at $w' = \sum_j \lambda_j A_j$ and $\xi' = \lambda/C$. With $\lambda = r\,\xi$ the bound is
+# a parabola in $r$.
 # </details>
 
 
@@ -746,7 +748,8 @@ assert 0 < largest < 5e-4, again.format("18.4")
 # <details><summary>Open problems that the papers themselves leave, informally</summary>
 #
 # Several heads trained together; several layers, whose inputs move; nonlinear heads: which tokens stay;
-# convergence from every start; rates in finite time beyond special cases; keys and queries without a penalty.
+# convergence from every start; rates in finite time beyond special cases; keys and queries without a
+# penalty.
 #
 # </details>
 
@@ -780,11 +783,12 @@ progress("18")
 # - What is an SVM, then? That $W$; with keys and queries, nearly one of the nuclear norm.
 # - **The limits:** two data sets, few sizes.
 #
-# **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients are
-# sums over the few comparisons that are still close: so a machine trained for something else solves an SVM.
-# The optimiser, or how the weights are factored, picks the norm. In attention the comparisons are between
-# tokens: keys, scores and the norm say which choices can last; the start and the optimiser's way say which is
-# made. Where the theory ends the method remains: predict a number, measure it, and set a control beside it.
+# **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients
+# are sums over the few comparisons that are still close: so a machine trained for something else solves an
+# SVM. The optimiser, or how the weights are factored, picks the norm. In attention the comparisons are
+# between tokens: keys, scores and the norm say which choices can last; the start and the optimiser's way
+# say which is made. Where the theory ends the method remains: predict a number, measure it, and set a
+# control beside it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

@@ -5,8 +5,8 @@ readout goes to the Att-SVM of real words (Tarzanagh et al. 2023), a random W of
 norm before the readout takes the direction down to that control, and so do moving embeddings when every token
 asks; an MLP only delays the decision. In a two-layer transformer the SVM of a head's own selection has
 a cosine well above that of random tokens or of another head, and below that of a matrix that nobody trained;
-attention sharpens while the data are fitted. W itself, by gradient
-descent, has a large excess over the first slope in a linear layer; keys and queries by Adam, as far, have not.
+attention sharpens while the data are fitted. W itself, by gradient descent, has a large excess over the
+first slope in a linear layer; keys and queries by Adam, as far, have not.
 """
 
 import pytest
@@ -77,7 +77,7 @@ def test_w_by_descent_is_ahead_of_each_other_way(layer):
         torch.testing.assert_close(moved[way], moved["W by descent"], rtol=0.04, atol=0)
         assert gone[way].mean() > 0.9
         assert mean[way].mean() < mean["W by descent"].mean() - 0.02
-    assert mean["free W"].mean() < mean["W by descent"].mean() / 2
+    assert mean["free W"].mean() < mean["W by descent"].mean() - 0.04
     for part in ("W by descent", "K and Q by Adam"):
         for far in stored.NEAR:
             assert (moved[f"{part}, {far:g}"] >= far - 1e-6).all()
