@@ -248,7 +248,7 @@ for tokens in ("digits", "sentences"):
     print(f"{tokens:35s}", "{:.2f}, {:.2f}, {:.2f}    {:.2f}, {:.2f}, {:.2f}".format(*shares))
 
 # %% [markdown]
-# In layer 2 the best wins about a tenth of the choices. But of a digit's positions there 0.81, on average,
+# In layer 2 the best wins about a tenth of the choices. But of a digit's positions 0.81, on average,
 # choose one token, 0.40 before training. In large language models it is often a text's first, an attention
 # **sink** (Xiao et al., 2023). Our theorems do not speak of it.
 
@@ -559,7 +559,7 @@ check("18.3", seen_from)
 # Each line is a mean over twenty runs
 # ([`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py)): distance, in units of
 # $\lVert W_0\rVert_F$; cosine to the first slope; share of the loss gone; excess, with a 95% interval; and
-# the gap of $N$, your function with the excess as `half`. "0.5" is on the way, at that distance.
+# the gap of $N$, your function with the excess as `half`. "0.5": at that distance.
 #
 # **Predict first:** order the four ways by their excess.
 
@@ -639,7 +639,7 @@ show(
 # from 0 in 300 steps ($K$ and $Q$ from random ones); *longer* means 3,000, with an MLP 1,000. A step has 2%
 # of the length of $W$, 0.1 at least: $W$ grows against a weight decay of 1%, too. The same sentences judge,
 # by the SVM of lessons 10 and 14 with **hard** margins. A choice is *decided* where the attention is above
-# 0.99. The rival is a free $W$, in each of ten draws.
+# 0.99. The rival is a free $W$.
 #
 # **Predict first:** which turn the direction: a learned readout, $K$ and $Q$, Adam, a norm, an MLP?
 
