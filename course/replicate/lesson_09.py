@@ -69,7 +69,7 @@ SIZES = {3: (2, 5), 4: (4, 6), 6: (3, 9), 8: (3, 12)}  # T and d of the problems
 
 
 def descend_as_one(tokens, steps, lr=0.1):
-    """Steps of length lr down the gradient of the pair (v, p), from zero: p at the end.
+    """Steps of length lr down the gradient of the pair (v, p), from zero: the two at the end.
 
     Gradients are divided by the largest slope of a trial, which underflows.
     """
@@ -87,36 +87,80 @@ def descend_as_one(tokens, steps, lr=0.1):
         on_p = (push[..., None] * (X - X.gather(-2, first))).sum((1, 2))
         norm = torch.hypot(on_v.norm(dim=1), on_p.norm(dim=1))[:, None]
         v, p = v + lr * on_v / norm, p + lr * on_p / norm
-    return p
+    return v, p
 
 
-def pair(n, *, trials, seed):
+def foretold(a, g, mu, p):
+    """How far the leads a p of the m comparisons that push are from the law of exercise 09.3, and its rate.
+
+    The rate is the smallest eigenvalue of (a a^T) diag(lam). NaN, NaN where the law's conditions do not hold.
+
+    Args:
+        a: (m, d). g, mu: (m,).
+    """
+    if len(a) < 2 or min(g.min(), mu.min()) < 1e-6 or torch.linalg.matrix_rank(a) < len(a):
+        return torch.nan, torch.nan
+    lam = torch.linalg.solve(a @ a.T, torch.ones_like(g))  # all have the lead 1
+    c, lead = (g * mu / lam).log(), a @ p
+    error = (lead - lead.min() - c + c.min()).abs().max()
+    return float(error), float(torch.linalg.eigvals(a @ a.T * lam).real.min())
+
+
+def pair(n, steps, *, trials, seed):
     """Random problems, (v, p) trained as one vector, near plain descent's path: each sequence at the end.
 
-    "Delta": the smallest lead of a sequence in S. The others for each sequence, (trials, 8), NaN where there
-    are fewer: "most", its largest attention; "lead", of that token over the next heaviest one, at the relaxed
-    SVM's p; "output", the signed output of the mixed tokens at v_mm; "in_S", 1 or 0.
+    The choice of a sequence is the token with 0.99 of its attention; if none has so much, of the two
+    heaviest that with the larger score.
+
+    "Delta": the smallest lead of a sequence in S. "u_min": the smallest signed output. "relaxed": the cosine
+    of p to the relaxed SVM. "error", "rate": see `foretold`, for runs in which every sequence is decided. The
+    others for each sequence, (trials, 8), NaN where there are fewer: "most", its largest attention; "lead",
+    of the choice over the other of the two heaviest; "tau", this lead at the relaxed SVM's p; "output", the
+    signed output of the mixed tokens at v_mm; "in_S", 1 or 0.
     """
     T, d = SIZES[n]
     tokens = data.random_tokens(n=n, T=T, d=d, trials=trials, seed=seed)
-    h = (tokens.X @ descend_as_one(tokens, 30_000)[:, None, :, None])[..., 0]
-    s = h.softmax(-1)
-    heaviest, (first, second) = s.topk(2, dim=-1).values, s.topk(2, dim=-1).indices.split(1, dim=-1)
-    x = tokens.X.gather(-2, first[..., None].expand(trials, n, 1, d)).squeeze(-2)
-    v_mm = svm.solve(svm.label_problem(x, tokens.y), throw=False).value
-    outputs = tokens.y[..., None] * (tokens.X @ v_mm[:, None, :, None]).squeeze(-1)
-    S = outputs.gather(-1, first).squeeze(-1) < 1 + 1e-4
-    p_rel = svm.solve(svm.token_problem(tokens.keys, first.squeeze(-1), S.to(x)), throw=False).value
-    at_rel = (tokens.X @ p_rel[:, None, :, None])[..., 0]
-    lead = (h.gather(-1, first) - h.gather(-1, second)).squeeze(-1)
+    v, p = descend_as_one(tokens, steps)
+
+    def along(w):  # x_it . w
+        return (tokens.X @ w[:, None, :, None])[..., 0]
+
+    s = along(p).softmax(-1)
+    (most, _), two = s.topk(2, dim=-1).values.unbind(-1), s.topk(2, dim=-1).indices
+    scores = (tokens.y[..., None] * along(v)).gather(-1, two)
+    turn = (most < 0.99) & (scores[..., 1] > scores[..., 0])
+    choice, other = torch.where(turn[..., None], two.flip(-1), two).split(1, dim=-1)
+    x = tokens.X.gather(-2, choice[..., None].expand(trials, n, 1, d)).squeeze(-2)
+    label = svm.solve(svm.label_problem(x, tokens.y), throw=False)
+    outputs = tokens.y[..., None] * along(label.value)
+    S = outputs.gather(-1, choice).squeeze(-1) < 1 + 1e-4
+    problem = svm.token_problem(tokens.keys, choice.squeeze(-1), S.to(x))
+    relaxed = svm.solve(problem, throw=False)
+
+    def leads(w):
+        return (along(w).gather(-1, choice) - along(w).gather(-1, other)).squeeze(-1)
+
+    error, rate = torch.full((2, trials), torch.nan)
+    pushing, rows_in_S = relaxed.dual > 1e-6, S.repeat_interleave(T - 1, dim=-1)
+    for k in (most > 0.99).all(-1).nonzero().squeeze(-1).tolist():
+        if not (pushing[k] & ~rows_in_S[k]).any():
+            a = problem.a[k][pushing[k]]
+            i = torch.arange(n).repeat_interleave(T - 1)[pushing[k]]
+            g = tokens.y[k][i] * (a @ label.value[k])
+            error[k], rate[k] = foretold(a, g, label.dual[k][i], p[k])
 
     def padded(z):
         return torch.nn.functional.pad(z.float(), (0, max(SIZES) - n), value=torch.nan)
 
     return {
-        "Delta": lead.masked_fill(~S, torch.inf).amin(-1).float(),
-        "most": padded(heaviest[..., 0]),
-        "lead": padded((at_rel.gather(-1, first) - at_rel.gather(-1, second)).squeeze(-1)),
+        "Delta": leads(p).masked_fill(~S, torch.inf).amin(-1).float(),
+        "u_min": (s * tokens.y[..., None] * along(v)).sum(-1).amin(-1).float(),
+        "relaxed": geometry.cosine(p, relaxed.value),
+        "error": error,
+        "rate": rate,
+        "most": padded(most),
+        "lead": padded(leads(p)),
+        "tau": padded(leads(relaxed.value)),
         "output": padded((s * outputs).sum(-1)),
         "in_S": padded(S),
     }
@@ -137,9 +181,10 @@ MEASURED = [
         "09.pair",
         "Head and prompt trained as one vector, near plain descent's path: which sequences are undecided.",
         pair,
-        {"n": [3, 4, 6, 8]},
+        {"n": [3, 4, 6, 8], "steps": [3000, 30_000]},
         trials=240,
         batch=120,
+        paired=("steps",),
         minutes=2,
     ),
 ]
