@@ -76,26 +76,26 @@ def test_up_to_its_lift_a_sequence_holds_the_head(seed):
         assert np.allclose(held.value, v_rest, atol=1e-6) == (factor > 1)
 
 
+def softened(lesson, lift, kappa):
+    """p(kappa) of the toy."""
+    return lesson["token_svm"](lesson["toy"](lift)[0], np.maximum(0, 1 - kappa * np.array([0, 0, lift])))
+
+
 @pytest.mark.parametrize("lift", [0.25, 0.4, 1.0])
 def test_from_the_border_on_the_softened_solution_is_the_relaxed_one(lift, lesson):
-    X, _ = lesson["toy"](lift)
-    u = np.array([1, 1, 1 + lift])
-    ratio = 1 / (2 * lift)
-    beyond, before = (lesson["softened_svm"](X, u, factor * ratio) for factor in (1.001, 0.99))
-    np.testing.assert_allclose(beyond, [1, 0], atol=1e-6)
-    assert before[1] > 1e-4
+    np.testing.assert_allclose(softened(lesson, lift, 1.001 / (2 * lift)), [1, 0], atol=1e-6)
+    assert softened(lesson, lift, 0.99 / (2 * lift))[1] > 1e-4
 
 
-@pytest.mark.parametrize("ratio", [0.125, 0.25, 0.5, 1.5])
+@pytest.mark.parametrize("kappa", [0.1, 0.3, 0.7, 2.5])
 @pytest.mark.parametrize("lift", [0.25, 0.5])
-def test_bisection_finds_the_direction_of_the_largest_smallest_exponent(lift, ratio, lesson):
-    X, _ = lesson["toy"](lift)
+def test_the_softened_solution_has_the_largest_smallest_exponent(lift, kappa, lesson):
+    p = softened(lesson, lift, kappa)
     angle = np.linspace(-0.2, 0.6, 80_001)
     units = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-    exponents = units @ X[:, 1].T + ratio * np.array([0, 0, lift])
-    best = angle[exponents.min(axis=1).argmax()]
-    p = lesson["softened_svm"](X, np.array([1, 1, 1 + lift]), ratio)
-    assert np.arctan2(p[1], p[0]) == pytest.approx(best, abs=2e-5)
+    ratio = kappa / np.linalg.norm(p)
+    exponents = units @ lesson["toy"](lift)[0][:, 1].T + ratio * np.array([0, 0, lift])
+    assert np.arctan2(p[1], p[0]) == pytest.approx(angle[exponents.min(axis=1).argmax()], abs=2e-5)
 
 
 @pytest.mark.parametrize("second", [(1.5, -1.0), (1.8, -1.0)])
