@@ -69,10 +69,13 @@ def attention(p, X):
 
 
 # %% [markdown]
-# With two tokens a sequence and scores $\gamma_{it} = y_i\, v \cdot x_{it}$ the forces on $v$ and $p$ are
+# With the *scores* $\gamma_{it} = y_i\, v \cdot x_{it}$ we write down the forces $-\nabla_v L$ and $-\nabla_p L$.
+#
+# <details><summary>Formulas, for two tokens a sequence</summary>
 #
 # $$-\nabla_v L = \frac1n \sum_i |\ell'(u_i)|\, y_i\, \bar x_i, \qquad -\nabla_p L
 # = \frac1n \sum_i |\ell'(u_i)|\, s_{i1} s_{i2}\, (\gamma_{i2} - \gamma_{i1})\, (x_{i2} - x_{i1}) .$$
+# </details>
 
 
 # %%
@@ -408,9 +411,13 @@ for kappa in (0.2, 0.5, 0.9):
 
 # %% [markdown]
 # **Relaxed means: the head grows fast enough.** From some ratio on, the *border*, $p(\kappa)$ is the relaxed
-# solution $p_{\mathrm{rel}}$. In the toy $p_{\mathrm{rel}} = (1, 0)$ gives sequence 3 the lead $\frac12$, and
-# its side $1 - \kappa b$ falls to that at $\kappa = \frac{1}{2b}$. All norms are 1, so at this ratio the
-# curves of Figure 2 meet 0.
+# solution $p_{\mathrm{rel}}$. In the toy the border is $\frac{1}{2b}$: there the curves of Figure 2 meet 0.
+#
+# <details><summary>Why</summary>
+#
+# $p_{\mathrm{rel}} = (1, 0)$ gives sequence 3 the lead $\frac12$, and its side $1 - \kappa b$ falls to that
+# at $\kappa = \frac{1}{2b}$. All norms are 1, so this is the ratio too.
+# </details>
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -674,8 +681,8 @@ assert np.allclose(medians, [4.4, 6.0, 7.5, 8.5], atol=0.05)
 #
 # The other 480 runs of the pair are *not* decided. Do they need more time, or will they never decide?
 #
-# The choice $\alpha_i$ of an undecided sequence shall be, **of its two heaviest tokens, the one with the larger
-# score**: that is where their force moves $p$.
+# The choice $\alpha_i$ of an undecided sequence shall be **that one of its two heaviest tokens which has the
+# larger score**: there their force moves $p$.
 #
 # Outside $\mathcal S$ let $p \cdot a_{it}$ be its lead over the other of the two, and
 # $\tau = p_{\mathrm{rel}} \cdot a_{it} \ge 0$ the same at $p_{\mathrm{rel}}$. We take over the last formula
