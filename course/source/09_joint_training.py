@@ -69,7 +69,7 @@ def attention(p, X):
 
 
 # %% [markdown]
-# With the *scores* $\gamma_{it} = y_i\, v \cdot x_{it}$ we write down the forces $-\nabla_v L$ and $-\nabla_p L$.
+# With the *scores* $\gamma_{it} = y_i\, v \cdot x_{it}$ we compute the forces $-\nabla_v L$, $-\nabla_p L$.
 #
 # <details><summary>Formulas, for two tokens a sequence</summary>
 #
