@@ -836,4 +836,4 @@ progress("08")
 # **New in the library:** [`tracing.Path`](../mini_attn/tracing.py),
 # [`paths.regularization_path`](../mini_attn/paths.py).
 #
-# **Next:** [lesson 09](09_joint_training.ipynb): the head is trained too, and there are two radii.
+# **Next:** [lesson 09](09_joint_training.ipynb): the head is trained too.
