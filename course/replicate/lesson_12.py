@@ -223,13 +223,11 @@ def only(tokens, which):
     return plain(tokens.keys[which], tokens.z[which], tokens.scores[which])
 
 
-def later(kind: str, problems, first=0.0, steps=6000, lr=0.01):
-    """How these problems end: from zero, or after a `first` step of this length along -grad L(0)."""
+def later(kind: str, problems, steps=6000, lr=0.01):
+    """How these problems end from zero."""
     found = [torch.zeros(0, dtype=torch.int64)]
     for tokens in problems:
         model = attend(kind, tokens.keys.shape[-1], len(tokens.keys))
-        if first:
-            descend(model, tokens, steps=1, lr=first)
         found.append(words(descend(model, tokens, steps, lr), tokens))
     return torch.cat(found)
 

@@ -1,5 +1,10 @@
 """What lesson 12 builds from scratch agrees with `mini_attn` and with its stored sweeps' functions."""
 
+import collections
+import json
+import symtable
+from pathlib import Path
+
 import numpy as np
 import torch
 
@@ -62,6 +67,53 @@ def test_the_chance_to_win_is_that_of_support_tokens_drawn_from_all_others():
         np.testing.assert_allclose(win_all(n, T)[m], (1 / (1 + k)).prod(axis=0).mean(), rtol=0.02)
     np.testing.assert_allclose(win_all(2, 3)[2], 5 / 18)
     np.testing.assert_allclose(win_all(4, 3)[-1], 1 / 3**4)
+
+
+def test_near_the_end_the_choices_that_win_follow_the_first_order_law():
+    """T^n w_(M-1) = T / (T - 1), and so about 1 + (M - E m) / (T - 1) near m = M, whichever tokens tie."""
+    for n, T in ((2, 3), (5, 4), (8, 6)):
+        np.testing.assert_allclose(T**n * np.asarray(win_all(n, T))[-2:], [T / (T - 1), 1])
+    for kind, d in (("p", 1024), ("W", 256)):
+        for seed in (3, 4):
+            tokens = runs.compressed(data.random_tokens(8, 6, d, trials=40, seed=seed))
+            can, k, _ = runs.drawn_choice(kind, tokens, seed=seed, heads=1)
+            own, first_order = (
+                6**8 * (1 / (1 + k)).prod(dim=1).mean(),
+                1 + (40 - k.sum(dim=1).double().mean()) / 5,
+            )
+            assert can.all()
+            np.testing.assert_allclose(own, first_order, rtol=0.03)
+
+
+def test_half_of_all_labels_have_a_direction_at_half_as_many_dimensions_as_queries():
+    """Wendel: y_i a . z_i > 0 for all i. For almost all z exactly half, all labels tried."""
+    for n in (2, 4, 6):
+        z = runs.gaussian(1, n, n // 2, 1, seed=n)[0][0, 0]
+        labels = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * n).double()
+        X = torch.stack((labels[..., None] * z, torch.zeros(2**n, n, n // 2)), dim=2)
+        assert runs.first_choice("p", X, z.expand(2**n, n, n // 2)).sum() == 2 ** (n - 1)
+
+
+def test_no_later_cell_rebinds_a_name_that_a_function_reads():
+    """The widget calls its functions after the whole notebook has run."""
+    path = Path(__file__).parents[2] / "solutions" / "12_overparameterization.ipynb"
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    code = ["".join(cell["source"]) for cell in cells]
+
+    def read(table):
+        own = {one.get_name() for one in table.get_symbols() if one.is_global()}
+        return own.union(*map(read, table.get_children()))
+
+    functions = symtable.symtable("\n".join(code), "lesson 12", "exec").get_children()
+    reads = set().union(
+        *(read(one) for one in functions if one.get_name() in ("law", "draw_law", "possibility"))
+    )
+    bound = collections.Counter()
+    for one in code:
+        names = symtable.symtable(one, "cell", "exec").get_symbols()
+        bound.update(name.get_name() for name in names if name.is_assigned() or name.is_imported())
+    assert {"chance", "nu", "law"} <= reads
+    assert not [name for name in reads if bound[name] > 1]
 
 
 def test_a_drawn_choice_of_one_pair_of_tokens():
