@@ -680,7 +680,7 @@ show(
 #
 # When is the best choice alone? With one token that is no support token, its sequence is won with chance
 # $1 / (T - 1)$ in place of $1 / T$, so $T^n w_{M-1} = T / (T - 1)$. For $m$ near $M$ about
-# $1 + (M - \mathbb E\, m) / (T - 1)$ choices win, to first order: rivals die out only when nearly all tokens
+# $1 + (M - \mathbb E\, m) / (T - 1)$ choices would win, to first order: rivals die out only when nearly all tokens
 # are support tokens. At the largest $d$ of each model:
 
 # %%
@@ -689,9 +689,7 @@ for kind, most, least, nearly_all, few in (("p", 10, 16, 1024, (21, 18)), ("W", 
     d, number, error, can, won = np.array(runs.by_dimension(stored)).T
     m = stored.support[-1].mean().item()  # here every choice is possible
     first, last = 1 + (40 - m) / 5, f"{number[-1]:.2f} ± {error[-1]:.2f}"
-    print(
-        f"{kind}, d = {d[-1]:4.0f}: mean m {m:.1f}, choices that win: first order {first:.2f}, count {last}"
-    )
+    print(f"{kind}, d = {d[-1]:4.0f}: mean m {m:.1f}, to first order {first:.2f} win, count {last}")
     assert abs(number[-1] - first) < 2 * error[-1]
     assert (d[number.argmax()], d[(won / can).argmin()], can[0], won[0]) == (most, least, *few)
     assert np.all(np.diff([-number, won / can])[:, d[:-1] >= least] > 0)
