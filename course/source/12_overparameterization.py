@@ -680,8 +680,8 @@ show(
 #
 # When is the best choice alone? With one token that is no support token, its sequence is won with chance
 # $1 / (T - 1)$ in place of $1 / T$, so $T^n w_{M-1} = T / (T - 1)$. For $m$ near $M$ about
-# $1 + (M - \mathbb E\, m) / (T - 1)$ choices would win, to first order: rivals die out only when nearly all tokens
-# are support tokens. At the largest $d$ of each model:
+# $1 + (M - \mathbb E\, m) / (T - 1)$ choices would win, to first order: rivals die out only when nearly all
+# tokens are support tokens. At the largest $d$ of each model:
 
 # %%
 for kind, most, least, nearly_all, few in (("p", 10, 16, 1024, (21, 18)), ("W", 3, 4, 64, (130, 36))):
