@@ -619,7 +619,7 @@ for n, trials in ((50, 20), (400, 5)):
 # **Descent goes to $W_{\mathrm{mm}}$ of the best tokens**, in all 25 trials.
 #
 # **Endless data.** Descent on $\bar L$ keeps the form: it moves two numbers, $b$ and $b_v$. As $u \le
-# \gamma_1$, $\bar L$ is above $\mathbb{E}\, \ell(\gamma_1)$. It tends to it only if in the limit the
+# \gamma_1$, $\bar L$ is above $\mathbb{E}\, \ell(\gamma_1)$. The loss tends to it only if in the limit the
 # direction of $W$ puts no *rival*, a token with a lower score, ahead of $x_1$. Which direction?
 #
 # Take the rival $x_1 - \delta w$, with a small $\delta > 0$ and $w$ orthogonal to $x_1$, not to $v$. The lead
