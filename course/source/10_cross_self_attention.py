@@ -780,6 +780,15 @@ for d in (2, 3, 4):
 # **So is it $bI$ that is learned?** If descent runs to its end and then $n$ grows, yes. But halving the error
 # takes $2^{d-1}$ times the data: 512 times for $d = 10$.
 
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 10.9 Claims and measurements
+#
+# | claim | prediction | measured |
+# |:---|:---|:---|
+# | end of $W$ (10.5) | SVM of a local choice | 100 of 100 trials |
+# | first step (10.6) | $r = b_v / b$ | within 6% at six sizes |
+# | $W_{\mathrm{mm}} / b - I$ (10.8) | falls as $n^{-1/(d-1)}$ | within the intervals for $d = 2, 3, 4$ |
+
 # %% [markdown]
 # ## Questions
 #
