@@ -171,7 +171,7 @@ def test_each_lesson_has_the_functions_of_its_own_sweeps_that_it_shows(library):
     assert not {"published", "longer", "selection", "handed", "shape"} & shown["15"]["lesson_15"]
     assert {*shown["12"]} == {"lesson_12"}
     assert {"attend", "later"} <= shown["12"]["lesson_12"]
-    assert not {"wide", "rivals", "drawn_choice"} & shown["12"]["lesson_12"]
+    assert not {"wide", "rivals", "dimensions"} & shown["12"]["lesson_12"]
     assert {"first_return", "lost_runs"} <= shown["13"]["lesson_13"]
     assert not {"mixture_runs", "return_runs", "published_runs"} & shown["13"]["lesson_13"]
     assert {*shown["17"]} == {"lesson_17"}
