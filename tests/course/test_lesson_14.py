@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_14 import positions, pulled_wrongly
+from course.replicate.lesson_14 import attention_after, positions, pulled_wrongly
 from mini_attn import data, losses, models, svm
 from mini_attn.gradients import closed_form
 
@@ -156,3 +156,15 @@ def test_pulled_the_wrong_way_is_what_the_first_step_does_to_a_sequence_alone(ma
     _, change = torch.autograd.functional.jvp(gains, W.detach(), step)
     assert ((change < -1e-15) == pulled_wrongly(tokens, 1, 6)[:, 0]).all()
     assert 0.05 < (change < 0).double().mean() < 0.35
+
+
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_the_token_ahead_after_one_step_is_the_one_the_gradient_raises_most(mask):
+    tokens = positions(2, 6, 7, mask, trials=30, seed=14)
+    model = models.CrossAttention(7, trials=30)
+    gradient = closed_form(model, tokens, losses.logistic)()[1]["W"]
+    pull = -torch.einsum("rite,ref,rikf->rikt", tokens.X, gradient, tokens.X).flatten(1, 2)
+    pull = pull.masked_fill(~tokens.scores.isfinite(), -torch.inf)
+    ((attention, _),) = attention_after(tokens, 1)
+    assert (attention.argmax(-1) == pull.argmax(-1)).all()
+    assert 0.1 < (pull.argmax(-1) != tokens.optimal).double().mean() < 0.6
