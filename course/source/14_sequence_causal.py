@@ -442,7 +442,7 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 #
 # Lesson 12 proved it for Gaussian tokens, other ones for each query, fixed queries and $T - 1 \le d$. Here
 # all positions of a sequence share its tokens, which have length 1 and are the queries, too, and $d$ may be
-# smaller. So we measure. A line of the table holds, for one size and mask, the $d$ of the formula and the
+# smaller. A line of the table holds, for one size and mask, the $d$ of the formula and the
 # first whole $d \ge 2$ at which more than half are feasible: of random choices, and of those that training
 # *wants*, the best token for every position. The last six lines have longer sequences, one $d$ each.
 
@@ -546,8 +546,8 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.6 Room is not enough
 #
-# If some $W$ has the best token at all positions, does training find it? Not always. Call it a **miss** where
-# a position's largest attention after 500 steps is not on its best token. Who misses? Training begins at
+# If some $W$ has the best token at all positions, does training find it? Call it a **miss** where
+# a position's largest attention after 500 steps is not on its best token. Training begins at
 # $W = 0$, so we look at its first step.
 
 # %% [markdown]
@@ -677,7 +677,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Which positions miss their best token, for $n = 2$ and the $T$ and $d$ of the table, with 95%
+# **Figure 3.** Which positions miss, for $n = 2$ and the $T$ and $d$ of the table, with 95%
 # intervals. Position $k$ sees all tokens (full) or the first $k$ (causal). For $T = 3$ and 5 even the last
 # one, which sees all, misses less often under a causal mask.
 
@@ -718,7 +718,7 @@ for d, least in ((20, 0.99), (8, 0.97), (3, 0.9)):
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 in 240 runs, some at 3,000 steps |
 # | $\nu_m$ from one level $\theta$ | forecast | 0.1 to 0.7 more, $m = 2$ to 1,024 |
 # | a random choice uses up $\nu_m$ a position | half at $d^2 = \sum\nu_m$ | the next $d$, 8 of 9 |
-# | pulled the wrong way | $Q(\sqrt{d/(T-1)})$ | within 0.01 (four sizes) |
+# | pulled the wrong way | $Q(\sqrt{d/(T-1)})$ | within 0.01 |
 # | a miss begins in the first step | another token raised most | about 0.9 of the misses or more |
 # | forgotten padding wins | where all scores are negative | 100, 99, 94% of positions |
 
