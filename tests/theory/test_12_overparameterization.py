@@ -366,21 +366,6 @@ def test_a_descent_without_a_rival_can_stop_at_a_finite_minimum_in_two_dimension
     assert (runs.later("p", [runs.only(tokens, missed)])[stops] != runs.GLOBAL).all()
 
 
-@pytest.mark.parametrize(
-    ("kind", "n", "T", "d", "seed"), [("p", 4, 3, 8, 3), ("p", 2, 6, 8, 4), ("W", 4, 6, 4, 5)]
-)
-def test_where_the_first_gradient_favours_the_best_tokens_a_leap_finds_them(kind, n, T, d, seed):
-    tokens = data.random_tokens(n, T, d, trials=2000, seed=seed)
-    few = (runs.ends(kind, tokens) == runs.LOCAL) & (runs.first_leads(kind, tokens) > 0).all(dim=-1)
-    assert few.any()
-    slowly, leapt = (
-        runs.later(kind, [runs.only(tokens, few)], **how)
-        for how in ({}, {"first": 200, "steps": 600, "lr": 0.1})
-    )
-    assert (slowly == runs.LOCAL).double().mean() > 0.7
-    assert (leapt != runs.LOCAL).all()
-
-
 @pytest.mark.parametrize(("n", "T", "d"), [(5, 12, 3), (5, 8, 3), (2, 5, 2)])
 def test_the_law_says_too_much_where_sequences_are_often_impossible_alone(n, T, d):
     """W with d < T - 1; for d >= n each sequence is on its own, with d numbers, and that is exact."""
