@@ -226,7 +226,7 @@ for rho, path in paths.items():
 # The paper draws 100 data sets like ours (each query is the first token), trains with $\rho$ = 1.75, 2 and 3
 # (1,500, 2,000 and 20,000 steps of 0.1, from $W_0$ with standard normal entries), and plots the divergence,
 # in the run's $\rho$, of each run from each of the three SVMs, "of the selected tokens". Of its nine
-# entries we compare the three of the run with 3, not the other six.
+# entries we compare three, those of the run with 3.
 #
 # *Whose* tokens? Those that the run itself selected (own), or the run of the SVM's norm (theirs)? And have
 # the three runs of a data set one $W_0$, or each its own? We measure all four.
@@ -447,7 +447,7 @@ for rho in (1.2, 1.5, 2.0, 2.25, 2.4, 3.0, 4.0):
 # %% [markdown]
 # The shortest $p$ is along $(2^c, 1)$, $c = 1/(\rho - 1)$. The better token's lead is the larger,
 # $2^c + 2.7 > 2 \cdot 2^c + 1$, exactly if $2^c < 1.7$: **locally optimal above $\rho = 1 + 1/\log_2 1.7 =
-# 2.31$, not below.** The runs from the first two starts do as this says. From the third the choice is lost
+# 2.31$, not below.** The first two starts do as this says. From the third the choice is lost
 # at all seven $\rho$: the theorem asks for a start in a cone, far enough out.
 
 # %% jupyter={"source_hidden": true}
@@ -515,7 +515,7 @@ for text, which in (
 # from this lead in these steps. From a larger one it takes longer: a choice is left where its lead
 # over the better token is 0, on a cone in $W$ and so in $S$. Along one direction of $W$ the distance of $S$
 # from it grows like $\text{lead}^{\rho-1}$, and a step moves $S$ by at most $\eta$. **So leaving takes at
-# least in proportion to $\text{lead}^{\rho-1}$ steps of one length.** In the toy above it is just so:
+# least in proportion to $\text{lead}^{\rho-1}$ steps of one length.** In the toy above:
 
 # %%
 starts = torch.tensor([[20, 40], [40, 80], [80, 160]]).double()
@@ -625,7 +625,7 @@ for rho in (1.75, 2.0, 3.0):
 
 # %% [markdown]
 # From 480 steps on ours select as the paper's (in a test, after 8,000 too); at 240 all three select
-# $(0, 0)$. **Steps ten times as long turn each of the three round** (same test).
+# $(0, 0)$. **Steps ten times as long turn each of the three round** (tested).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.10 Real data *(optional)*
@@ -736,8 +736,8 @@ progress("15")
 #   lack, on average. Compare it **on the same tokens**.
 # - A norm holds what is locally optimal in it, with few exceptions. Leaving another choice takes at least in
 #   proportion to $\text{lead}^{\rho-1}$ steps of one length.
-# - Where two norms chose differently, each could have held both choices on 28 of 33 data sets (3 and 2): the
-#   way decided. For 1.1 and 2 it is 51, against 38.
+# - Where 3 and 2 chose differently, each could have held both choices on 28 of 33 data sets: the way decided.
+#   For 1.1 and 2 it is 51, against 38.
 
 # %% [markdown]
 # ## Further reading
