@@ -270,7 +270,7 @@ THIRD = Exercise(
     cases=_third_cases,
     misconceptions=known(
         _third_by(tilt=lambda q, m: np.log(m / q)),
-        "A sign: a larger q_t needs a larger F_t.w. Up to a constant F_t.w_3 = log(q_t / lambda_t).",
+        "A sign: a larger q_t needs a larger F_t.w.",
         _third_by(tilt=lambda q, m: np.log(q)),
         "That makes all terms equal. At the best w they are proportional to the multipliers of w_dir.",
         _third_by(tilt=lambda q, m: -np.log(m)),
@@ -323,12 +323,12 @@ GROWTH = Exercise(
     title="How do the pulls change?",
     points=3,
     minutes=15,
-    difficulty=3,
+    difficulty=2,
     reference=_growth,
     cases=_growth_cases,
     misconceptions=known(
         lambda pi, K: 1 + K @ pi,
-        "A sign: it is 1 - K pi. What a token and the others pull makes its own lag grow.",
+        "A sign. What a token and the others pull makes its own lag grow.",
         lambda pi, K: -K @ pi,
         "The 1 is missing: pi contains the time itself, so log|pi| grows by 1 for each unit of log time.",
         lambda pi, K: 1 - np.diag(K) * pi,

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import xarray as xr
 from scipy.integrate import solve_ivp
+from scipy.optimize import nnls
 from scipy.special import expit, log_softmax, ndtr, softmax
 
 from course.replicate.stored import Measured, measured
@@ -298,12 +299,19 @@ class Lost(NamedTuple):
 
     pulls: list  # (pi, K, s) of each, after 3,000 steps
     d: np.ndarray
-    hold: np.ndarray  # whether shares are within .01 of their rest, and no negative cost is above -.01
+    hold: np.ndarray  # whether shares are within .01 of their rest, and no negative cost is above -bar
     back: np.ndarray  # the steps after which one is back, or inf
     of: int  # runs that mix
+    lag: np.ndarray  # the least lag of a token that helps, under W_dir of the tokens not lost
 
 
-def lost_runs() -> Lost:
+def svm_lags(K):
+    """The lags of dropped tokens under W_dir, (m,): K times the multipliers of the SVM, for K (m, m)."""
+    root = np.linalg.cholesky(K)
+    return K @ nnls(root.T, np.linalg.solve(root, np.ones(len(K))))[0]
+
+
+def lost_runs(bar: float = 0.01) -> Lost:
     """From the stored sweeps 13.returns and 13.again."""
     both = [measured(name).load().squeeze("steps") for name in ("13.returns", "13.again")]
     found = xr.concat(both, "d")
@@ -315,9 +323,10 @@ def lost_runs() -> Lost:
         tuple(A.astype(float) for A in (pi[run][at], K[run][np.ix_(at, at)], s[run][at]))
         for run, at in zip(lost, on, strict=True)
     ]
-    hold = (unrest < 0.01) & (np.where(costs < 0, costs, -1).max(axis=1) < -0.01)
+    hold = (unrest < 0.01) & (np.where(costs < 0, costs, -1).max(axis=1) < -bar)
     d = np.repeat(found.d.values, found.sizes["trial"])
-    return Lost(pulls, d[lost], hold[lost], back[lost], int(found.mixes.sum()))
+    lag = np.array([svm_lags(K)[pi < 0].min() for pi, K, _ in pulls])
+    return Lost(pulls, d[lost], hold[lost], back[lost], int(found.mixes.sum()), lag)
 
 
 def published_runs(d: int, *, trials: int, seed: int) -> dict:

@@ -144,6 +144,7 @@ def test_the_pulls_tend_to_the_multipliers_of_the_svm_and_k_pi_to_the_lags(seed)
     W = solution.value[0].numpy()
     h = (flow.rows @ W.ravel()).reshape(3, 4)
     np.testing.assert_allclose(K @ pi, (h[:, :1] - h)[~kept], atol=0.02)
+    np.testing.assert_allclose(lesson_13.svm_lags(K), (h[:, :1] - h)[~kept], atol=1e-5)
     assert pi @ K @ pi == pytest.approx(float(solution.objective[0]) ** 2, rel=0.02)
     assert pi.sum() == pytest.approx(pi @ K @ pi, rel=0.02)  # no gap: the dual
 
