@@ -443,6 +443,7 @@ solution = svm.solve(svm.mixture_problem(tokens.X, tokens.z, kept))
 shares = mixtures.on_face(mlp, tokens, logits[-1].softmax(dim=-1) * kept)  # the best on the kept set
 rows = {"kept": kept, "N times the rates": rates * solution.objective}
 rows["the SVM's lags"] = lesson_13.fall(tokens, solution.value, first)
+rows["costs, none below 0"] = mixtures.costs(mlp, tokens, shares)
 for name, of in rows.items():
     print(f"{name:20s}", *(str(row.double().numpy().round(2) + 0.0) for row in of[0]))
 
@@ -465,8 +466,7 @@ for W, W_dir, W_fin, F, q, _ in parts:
     off.append(1 - cosines)
 off = np.array(off)
 print("1 - cosine of W and          W_dir   + W_fin     + w_3")
-for name, row in (("run 138", off[18]), ("median", np.median(off, axis=0))):
-    print(f"{name:25s}", *(f"{value:8.5f} " for value in row))
+print("median                   ", *(f"{value:8.5f} " for value in np.median(off, axis=0)))
 assert np.allclose(np.median(off, axis=0), [0.0063, 0.0043, 0.0007], atol=1e-4), again.format("13.3")
 print(f"W_fin brings {(off[:, 1] < off[:, 0]).sum()} of 40 closer, w_3 {(off[:, 2] < off[:, 1]).sum()}")
 
@@ -653,8 +653,8 @@ for name, guess, of in rows:
     if name == "conditions hold":
         assert (came == said).all(), again.format("13.4")
         assert np.abs(of_both - 1).max() < 0.04, again.format("13.4")
-pulled = np.array([pi.min() for pi, _, _ in pulls])[far & np.isfinite(back)]
-print(f"lag above 1 and back: pulls of {pulled.min():.2f} to {pulled.max():.2f} at step 3,000")
+returning = np.flatnonzero(far & np.isfinite(back))
+print("lag above 1 and back: pulls", np.sort([pulls[run][0].min() for run in returning]))
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(5.6, 4.2))
