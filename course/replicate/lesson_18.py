@@ -25,6 +25,7 @@ FURTHER = 2000  # steps of a few runs
 SPREAD = {"soft": 0.4, "sharp": 0.02}  # of these targets lies evenly on all classes
 READOUT = 4.0  # length of one linear layer's
 # "labels, far as soft": labels, where they have gone as far as soft targets at the end
+RIVALS = {"free": "free W", "pair": "untrained K and Q"}  # of transformers with labels
 AIMS = ("soft", "labels, far as soft", "sharp", "labels, far as sharp", "labels")
 NEAR = (0.25, 0.5, 1.0)  # distances on the way of one linear layer, in lengths of W_0
 WAYS = (
@@ -360,16 +361,16 @@ def walks(P, loss, names, matrix, steps):
 
 
 def on_ten(tokens, n=ASKED, steps=STEPS, *, trials, seed):
-    """Movements of heads that learned n sequences, and their rival: (runs, AIMS, layers, heads).
+    """Movements of heads that learned n sequences: (runs, AIMS, layers, heads).
 
-    The n sequences judge, or n unseen ones. "nobody" is the cosine of keys and queries that flow along a random
-    sum over the tokens that the layer reads, as far as with labels, to the SVM of what these select;
-    (runs, layers, heads).
-    """  # noqa: E501
+    The n sequences judge, or n unseen ones. Names with "free_" and "pair_", (runs, layers, heads), are of the
+    RIVALS: W moved straight, or keys and queries that flow, along a random sum over the tokens that the layer
+    reads, as far as with labels. They are judged by what they select themselves.
+    """
     train, valid, P = data(tokens, trials, seed)
     X, real, y = (part[:, :n] for part in train)
     new, new_real = (part[:, :n] for part in valid[:2])
-    start, generator, found = copied(P), torch.Generator().manual_seed(seed), {"nobody": []}
+    start, generator, found = copied(P), torch.Generator().manual_seed(seed), {}
 
     def loss(P, aim):
         return aimed_at(aim, y, P["read"].shape[-1])(net.forward(P, X, real))
@@ -384,9 +385,13 @@ def on_ten(tokens, n=ASKED, steps=STEPS, *, trials, seed):
             gone = 1 - loss(P, aim) / loss(start, aim)
             layer |= {"moved": moved.norm(dim=(-2, -1)) / size, "gone": gone[:, None].expand_as(size)}
             if aim == "labels":
-                R = unit(of_tokens(a, real, W_0.shape[1], generator))
-                R = moved_by_slopes(*factors, R, moved.norm(dim=(-2, -1)))
-                found["nobody"].append(cosine(R, soft_svm(a, real, choice(W_0 + R, a, real))))
+                far, R = moved.norm(dim=(-2, -1)), unit(of_tokens(a, real, W_0.shape[1], generator))
+                moves = {"free": far[..., None, None] * R, "pair": moved_by_slopes(*factors, R, far)}
+                for rival, step in moves.items():
+                    values = against_rivals(step, W_0, *factors, {"first": slopes[k]}, judges)
+                    values["moved"] = far / size
+                    for name, value in values.items():
+                        found.setdefault(f"{rival}_{name}", []).append(value)
             for name, value in layer.items():
                 layers.setdefault(name, []).append(value)
         for name, parts in layers.items():
@@ -490,23 +495,24 @@ def one_layer(d, T=16, n=ASKED, steps=STEPS, *, trials, seed):
 def cases(name):
     """What 18.6 compares: (where, what) -> cosines by the ten learned and ten unseen, (2, runs, heads).
 
-    "what" is one of WAYS in a linear layer, of AIMS in transformers.
+    "what" is one of WAYS in a linear layer, of AIMS or RIVALS in transformers; no loss is "gone" of these.
     For "to_first", "gone", "judges" and "moved" (in lengths of W_0): (runs, heads).
     """
     ten, layer, found = measured("18.ten").load(), measured("18.layer").load(), {}
 
-    def of(cell):
+    def of(cell, rival=""):
         if name in ("moved", "to_first", "gone", "judges"):
-            return cell[name].values
-        return np.stack([cell[f"{name}_{who}"].values for who in ("seen", "unseen")])
+            return cell[rival + name].values
+        return np.stack([cell[f"{rival}{name}_{who}"].values for who in ("seen", "unseen")])
 
     for d in (32, 16):
         found |= {(f"d = {d}", way): of(layer.sel(d=d))[..., at, None] for at, way in enumerate(WAYS)}
     for tokens in ("digits", "sentences"):
-        both = of(ten.sel(tokens=tokens))
-        for at, aim in enumerate(AIMS):
-            heads = both[..., at, :, :]
-            found[tokens, aim] = heads.reshape(*heads.shape[:-2], -1)
+        cell = ten.sel(tokens=tokens)
+        parts = {aim: of(cell)[..., at, :, :] for at, aim in enumerate(AIMS)}
+        if name != "gone":
+            parts |= {what: of(cell, f"{rival}_") for rival, what in RIVALS.items()}
+        found |= {(tokens, what): x.reshape(*x.shape[:-2], -1) for what, x in parts.items()}
     return found
 
 
@@ -541,7 +547,7 @@ MEASURED = [
     ),
     Measured(
         "18.ten",
-        "The same on ten sequences, with three aims: SVMs over these and over unseen ones.",
+        "The same on ten sequences, with three aims, and two rivals: SVMs over these and over unseen ones.",
         on_ten,
         {"tokens": ["digits", "sentences"]},
         trials=20,

@@ -35,7 +35,7 @@ from mini_attn import datasets, geometry, plots, svm, widgets
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest
 np.set_printoptions(precision=2, suppress=True)
-BLUE, ORANGE, BLACK = (plots.COLORS[name] for name in ("blue", "vermillion", "black"))
+BLUE, ORANGE, GREEN, GREY, BLACK = map(plots.COLORS.get, ("blue", "vermillion", "green", "grey", "black"))
 again = "this differs from the text: if exercise {} has no tick, start there"
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -231,9 +231,8 @@ show(
 # We look at nine steps (marked). Of the fall in 400 steps 0.77 or more on digits, and 0.65 or more on
 # sentences, has come one look before the fit, in each of ten runs.
 #
-# Attention does not end on one token. After 400 steps each layer has a relative entropy above 0.3, that of
-# 2.3 even tokens of 16. The sharpest head of layer 2 has 0.20 to 0.37 on digits, and 0.18 to 0.32 after
-# 2,000.
+# Attention does not end on one token. After 400 steps each layer has a relative entropy above 0.3. The
+# sharpest head of layer 2 has 0.20 to 0.37 on digits, and 0.18 to 0.32 after 2,000.
 
 # %% [markdown]
 # **Which tokens win?** The *best* has the largest score $-\partial L/\partial s_{kt}$, where $L$ is the
@@ -364,8 +363,8 @@ assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 
 # %% [markdown]
 # In your network the free $W$ does *better* than the trained one, with 0.46 to 0.64, and a Gaussian
-# direction worse, with 0.13 to 0.23, at each of three prices. The free $W$ is ahead in both layers of ten
-# networks on each task, too. By tokens drawn at random the cosine is about 0.
+# direction worse, with 0.13 to 0.23, at each of three prices. It is ahead in both layers of ten
+# networks on each task, too.
 #
 # With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. The mean
 # cosine rises all the same, and so does that of the free $W$, from a $W_0$ that has shrunk alike.
@@ -420,10 +419,14 @@ for T in (4, 16, 32, 64):
     assert max(abs(solved - mine), abs(law - mine) / 2) < 0.01, again.format("18.1")
 
 # %% [markdown]
-# **The law.** For standard normal $c$ let $\mu_T$ be the mean of the largest of $T$ entries. The positions'
-# largest add up to about $T \mu_T$, and the centred $c$ has about the length $\sqrt{T (T - 1)}$: the cosine
-# is about $\mu_T \sqrt T / (T - 1)$. It falls like $\sqrt{2 \ln T / T}$, since $\mu_T$ grows like $\sqrt{2
-# \ln T}$. For the network's judges, 160 tokens in 32 dimensions, we have no law.
+# **The law:** for standard normal $c$ the cosine is about $\mu_T \sqrt T / (T - 1)$, where $\mu_T$ is the mean
+# of the largest of $T$ entries. For the network's judges, 160 tokens in 32 dimensions, we have no law.
+#
+# <details><summary>Why</summary>
+#
+# The positions' largest add up to about $T \mu_T$, and the centred $c$ has about the length
+# $\sqrt{T (T - 1)}$.
+# </details>
 #
 # Training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody
 # trained have more than the free $W$, the trained 0.5, or next to nothing?
@@ -485,15 +488,14 @@ print("your network, layers 1 and 2: cosine", np.array(pairs))
 level = np.mean([to_its_svm(trained[layer], layer).mean() for layer in (0, 1)])
 assert abs(np.mean(pairs) - level) < 0.06, again.format("18.2")
 ten = measured("18.ten").load()  # twenty networks a task, see 18.6
-both = ten.nobody.values, ten.own_seen.values[:, :, -1]  # (tasks, networks, layers, heads)
+both = ten.pair_own_seen.values, ten.own_seen.values[:, :, -1]  # (tasks, networks, layers, heads)
 nobody, ours = (values.mean((1, 3)).ravel() for values in both)
 print(f"twenty on digits, on sentences, layers 1 and 2: untrained {nobody}, trained {ours}")
 assert abs(nobody - ours).max() < 0.04
 
 # %% [markdown]
 # They have about what the trained have, here and in the mean of twenty networks. (These learn ten sequences
-# only, see 18.6, those of 18.5 all: their numbers do not compare.) This cosine cannot tell a trained head
-# from one that chance has moved.
+# only, those of 18.5 all.) This cosine cannot tell a trained head from one that chance has moved.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 An instrument, calibrated
@@ -517,8 +519,9 @@ assert abs(nobody - ours).max() < 0.04
 # the gap of the **first slope**: the movement as far along the negative slope of the loss at $W_0$, held
 # constant (of $K$ and $Q$, as in exercise 18.2). The rest is the **excess**.
 #
-# The first slope is judged by what the *trained* $W$ selects. How much excess that alone can make, the
-# **free $W$** of 18.5 shows in its place.
+# The first slope is judged by what the *trained* $W$ selects. How much excess that alone can make, two
+# rivals show in its place, judged by their own choices: a **free $W$** (18.5), and, beside transformers,
+# **untrained $K$ and $Q$** (exercise 18.2).
 
 # %% [markdown]
 # ### Exercise 18.3: What a zero rules out
@@ -561,7 +564,7 @@ check("18.3", seen_from)
 # $\lVert W_0\rVert_F$; cosine to the first slope; share of the loss gone; excess, with a 95% interval over
 # runs; and the gap of $N$, your function of the means over heads, with the excess as `half`. "0.5": at that
 # distance.
-
+#
 # **Predict first:** order the four ways by their excess.
 
 
@@ -585,15 +588,23 @@ excess = {at: in_units(own, at) - in_units(first, at) for at in own}
 ways = ["W by descent", "W by Adam", "K and Q by descent", "K and Q by Adam", "free W"]
 near = ["W by descent, 0.5", "K and Q by Adam, 0.5"]
 rows = [("d = 32", way) for way in ways + near]
-rows += [(tokens, aim) for tokens in ("digits", "sentences") for aim in ("labels", "soft")]
+aims = ["labels", "soft", "free W", "untrained K and Q"]
+rows += [(tokens, aim) for tokens in ("digits", "sentences") for aim in aims]
 print(f"{'':33s}distance  to first  gone   excess          N")
 for at in rows:
     new = np.mean([*map(seen_from, to_first[at].mean(-1), in_units(first, at), excess[at])])
     mean, half = interval(excess[at])
-    print(f"{', '.join(at):33s}{moved[at].mean():7.2f}{to_first[at].mean():10.2f}{gone[at].mean():7.2f}"
+    lost = f"{gone[at].mean():.2f}" if at in gone else ""
+    print(f"{', '.join(at):33s}{moved[at].mean():7.2f}{to_first[at].mean():10.2f}{lost:>7s}"
           f"{round(mean, 2) + 0:8.2f} ± {half:.2f}{round(new, 2) + 0:8.2f}")  # fmt: skip
+print()
+for tokens in ("digits", "sentences"):
+    less = {rival: interval(excess[tokens, "labels"] - excess[tokens, rival]) for rival in aims[2:]}
+    ahead = (f"of the {rival} {mean:.2f} ± {half:.2f}" for rival, (mean, half) in less.items())
+    print(f"{tokens}: labels are ahead", ", ".join(ahead))
+    assert min(mean - half for mean, half in less.values()) < 0
 narrow = {way: interval(excess["d = 16", way]) for way in (ways[0], ways[3])}
-print("\nd = 16:", "; ".join(f"{way} {mean:.2f} ± {half:.2f}" for way, (mean, half) in narrow.items()))
+print("d = 16:", "; ".join(f"{way} {mean:.2f} ± {half:.2f}" for way, (mean, half) in narrow.items()))
 for d in (32, 16):
     behind = (excess[f"d = {d}", ways[0]] - excess[f"d = {d}", way] for way in ways[1:])
     assert min(mean - half for mean, half in map(interval, behind)) > 0.05
@@ -601,14 +612,18 @@ for d in (32, 16):
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4.2))
 fars = (", 0.25", ", 0.5", ", 1", "")
-for place, those, color, marker, line, name in (
-    ("d = 32", [ways[0] + far for far in fars], BLUE, "o", "-", "linear layer, W by descent"),
-    ("d = 32", [ways[3] + far for far in fars], ORANGE, "s", "--", "linear layer, K and Q by Adam"),
-    ("digits", ("labels",), BLACK, "D", "none", "transformers, digits"),
-    ("sentences", ("labels",), BLACK, "^", "none", "transformers, sentences"),
+for place, those, color, marker, line, beside, name in (
+    ("d = 32", [ways[0] + far for far in fars], BLUE, "o", "-", 1, "linear layer, W by descent"),
+    ("d = 32", [ways[3] + far for far in fars], ORANGE, "s", "--", 1, "linear layer, K and Q by Adam"),
+    ("digits", aims[:1], BLACK, "D", "none", 1, "transformers, digits"),
+    ("sentences", aims[:1], BLACK, "^", "none", 1, "transformers, sentences"),
+    ("digits", aims[2:3], GREY, "D", "none", 1.05, "free W beside them"),
+    ("sentences", aims[2:3], GREY, "^", "none", 1.05, "_"),
+    ("digits", aims[3:], GREEN, "D", "none", 1.1, "untrained K and Q beside them"),
+    ("sentences", aims[3:], GREEN, "^", "none", 1.1, "_"),
 ):
     mean, half = np.array([interval(excess[place, what]) for what in those]).T
-    x = [moved[place, what].mean() for what in those]
+    x = beside * np.array([moved[place, what].mean() for what in those])
     ax.errorbar(x, mean, yerr=half, color=color, marker=marker, linestyle=line, capsize=3, label=name)
 ax.axhline(0, color="0.5", linewidth=1)
 ax.set(xlabel="distance, in lengths of $W_0$", ylabel="excess", xscale="log")
@@ -619,35 +634,41 @@ show(
     fig,
     alt="Excess with intervals against distance. In the linear layer W by descent rises from 0.04 at 0.25 "
     "over 0.26 at 1 to 0.56 at 3.3; K and Q by Adam from 0 over 0.06 to 0.14. Transformers lie below the "
-    "first: 0.05 at 0.57 on digits, 0.03 at 0.39 on sentences.",
+    "first: 0.05 at 0.57 on digits, 0.03 at 0.39 on sentences. Beside them a free W has 0.04 and 0.10, "
+    "untrained K and Q 0.01 and 0.02.",
 )
 
 # %% [markdown]
-# **Figure 3.** Excess against distance, labels, $d = 32$, means of twenty runs with 95% intervals.
+# **Figure 3.** Excess against distance, labels, $d = 32$, with 95% intervals over twenty runs.
+# Rivals are shifted right.
 
 # %% [markdown]
 # **The instrument sees $W$ by descent,** the case nearest to the theorem's: 0.56. With Adam it reads 0.32,
 # with keys and queries 0.22, with both 0.14, hardly more than for the free $W$, 0.10.
 #
-# **It cannot see whether transformers go to their SVMs.** They have learned, left their first slopes, and
-# have an excess of 0.05 and 0.03. But half the length of $W_0$ away keys and queries by Adam read 0.01 ±
-# 0.02 in the linear layer, too: there the instrument is blind, whatever a transformer does. Transformers
-# have no control of their own here. And its SVMs have the Frobenius norm, not lesson 11's.
+# **It cannot see whether transformers go to their SVMs.** They have learned, and left their first slopes.
+# On digits their excess, 0.05, is about the free $W$'s, and ahead of untrained keys and queries; on
+# sentences, 0.03, it is about theirs, and behind the free $W$'s. Nor would a zero say much: at half the
+# length of $W_0$ keys and queries by Adam read 0.01 ± 0.02 in the linear layer, too. And all judges are SVMs
+# of the Frobenius norm, not of lesson 11's.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
 #
-# The *base* has the theorem's (1) and (2). It is a linear layer on 16 sentences of 8 words, $d = 32$,
-# labels $y = \pm 1$ for good and bad reviews. Embeddings and readout have length 1 and stay; the last word
-# asks. With the answer $f$ the loss is the mean of $\ln(1 + e^{-y f})$. Gradient descent trains $W$ itself
-# from 0 in 300 steps, each of 2% of the length of $W$, but of 0.1 at least.
-#
-# To it we add one ingredient, once two. Keys and queries start random. Weight decay takes 1% of $W$ a step,
-# less than a step adds. Rows with *longer* have 3,000 steps, with an MLP 1,000.
+# The *base* has the theorem's (1) and (2). It is a linear layer on 16 sentences of 8 words, whose last word
+# asks. Embeddings and readout stay; gradient descent trains $W$ itself from 0 in 300 steps. To it we add
+# one ingredient, once two. Rows with *longer* have 3,000 steps, with an MLP 1,000.
 #
 # The same sentences judge, by the SVM of lessons 10 and 14 with **hard** margins. A choice is *decided*
 # where the attention is above 0.99. The rival is a free $W$.
-
+#
+# <details><summary>The runs in full</summary>
+#
+# $d = 32$; embeddings and readout are random, of length 1. With the answer $f$ and labels $y = \pm 1$ for
+# good and bad reviews the loss is the mean of $\ln(1 + e^{-y f})$. Each step has 2% of the length of $W$,
+# but 0.1 at least. Keys and queries start random. Weight decay takes 1% of $W$ a step, less than a step adds.
+# </details>
+#
 # **Predict first:** which turn the direction: a learned readout, $K$ and $Q$, Adam, a norm, an MLP?
 
 # %%
@@ -669,13 +690,12 @@ assert longer.decided.sel(setting="+ norm before the readout").max() < 0.2
 # - **Little turned:** a learned readout, every token asking, weight decay.
 # - **Nearer to lesson 11's SVM,** of the nuclear norm: keys and queries, 0.93 (for which we have no rival)
 #   against 0.71.
-# - **Ahead of the free $W$, not at the SVM:** Adam, 0.84 in the longer runs. With an MLP the cosine falls,
-#   from 0.81 to 0.74, while the choices become decided.
+# - **Ahead of the free $W$, not at the SVM:** Adam, 0.84 in the longer runs. With an MLP it falls from
+#   0.81 to 0.74 while the choices become decided.
 # - **Not always:** with learned embeddings the smallest of ten cosines is 0.47; if every token asks, too, $W$
 #   is ahead in 3 of ten.
 # - **Not decided:** with a norm before the readout, after 3,000 steps, 13 or more of 16 choices.
-# - **No answer** in 300 steps: a second layer. Its choices are not decided, and in six of ten draws have no
-#   hard margins.
+# - **No answer** in 300 steps: a second layer, undecided, and in six of ten draws without hard margins.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.8 Is the SVM solved? *(optional)*
@@ -768,7 +788,8 @@ assert 0 < largest < 5e-4, again.format("18.4")
 # |:---|:---|:---|
 # | linear layer: excess of $W$ by descent, and of the free $W$ | above it | 0.56 ± 0.03, 0.10 ± 0.03 |
 # | linear layer: excess of $K$ and $Q$ by Adam | less | 0.14 ± 0.04 |
-# | transformers: excess with labels | (instrument blind) | 0.05 ± 0.02, 0.03 ± 0.01 |
+# | transformers: excess, digits, sentences | no more than rivals | 0.05 ± 0.02, 0.03 ± 0.01 |
+# | the free $W$ there | | 0.04 ± 0.03, 0.10 ± 0.02 |
 
 # %% [markdown]
 # ## Questions
@@ -786,11 +807,11 @@ progress("18")
 # ## Summary
 #
 # - The SVM over a head's own selection agrees with its movement, **and with one that nobody trained.**
-# - The excess over the first slope sees $W$ itself by gradient descent, in one linear layer over tokens that
-#   stand still, and keys and queries by Adam hardly. Whether transformers go to their SVMs it cannot see.
+# - The excess sees $W$ itself by gradient descent in one linear layer; keys and queries by Adam hardly;
+#   whether transformers go to their SVMs it cannot see.
 # - What is an SVM, then? That $W$.
 # - **The limits:** SVMs of the Frobenius norm, two data sets, few sizes.
-
+#
 # **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients
 # are sums over the few comparisons that are still close: so a machine trained for something else solves an
 # SVM. The optimiser, or how the weights are factored, can pick the norm. In attention the comparisons are

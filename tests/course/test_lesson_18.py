@@ -88,7 +88,10 @@ def test_the_interval_is_students(lesson):
 def test_the_cases_are_whole():
     own, moved, judges = (stored.cases(name) for name in ("own", "moved", "judges"))
     assert [*own] == [*moved] == [*judges]
-    assert len(own) == 2 * len(stored.WAYS) + 2 * len(stored.AIMS)
+    assert len(own) == 2 * (len(stored.WAYS) + len(stored.AIMS) + len(stored.RIVALS))
+    assert {*stored.cases("gone")} == {
+        at for at in own if at[1] not in stored.RIVALS.values() or "=" in at[0]
+    }
     for (place, what), values in own.items():
         assert values.shape == (2, 20, 1 if place[0] == "d" and "=" in place else 8)
         assert np.isfinite(values).all()

@@ -187,7 +187,10 @@ def test_transformers_on_a_few():
     found = stored.on_ten("digits", n=12, steps=300, trials=2, seed=4713)
     for name in ("own", "first"):
         assert found[f"{name}_seen"].shape == (2, 5, 2, 4)
-    assert found["nobody"].shape == (2, 2, 4)
+    for rival in stored.RIVALS:
+        assert found[f"{rival}_own_seen"].shape == found[f"{rival}_judges"].shape == (2, 2, 4)
+        torch.testing.assert_close(found[f"{rival}_moved"], found["moved"][:, stored.AIMS.index("labels")])
+    assert (found["free_to_first"].abs() < 0.4).all()
     moved, gone = (dict(zip(stored.AIMS, found[name].unbind(1), strict=True)) for name in ("moved", "gone"))
     assert min(gone[aim].min() for aim in ("labels", *stored.SPREAD)) > 0.97
     assert (excess(found).mean((0, 2, 3)).abs() < 0.08).all()
