@@ -500,8 +500,8 @@ assert abs(nobody - ours).max() < 0.04
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 An instrument, calibrated
 #
-# Can another number tell? It has to be tried first on a head that *should* go to its SVM: by the theorem in
-# [lesson 10](10_cross_self_attention.ipynb), one with (1) tokens and a readout that stay, (2) a loss
+# Can another number tell? First try it on a head that *should* go to its SVM: by the theorem in [lesson
+# 10](10_cross_self_attention.ipynb), one with (1) tokens and a readout that stay, (2) a loss
 # without a best finite answer, (3) small steps of gradient descent on $W$ itself.
 #
 # **The linear layer** is the nearest to it. It is attention alone, over 16 words that all ask (in the
@@ -643,9 +643,9 @@ show(
 #
 # **It cannot see whether transformers go to their SVMs.** They have learned, and left their first slopes.
 # On digits their excess, 0.05, is about the free $W$'s, and ahead of untrained keys and queries; on
-# sentences, 0.03, it is about theirs, and behind the free $W$'s. And at half the length
-# of $W_0$ keys and queries by Adam read 0.01 ± 0.02 in the linear layer, too: there the instrument is blind.
-# Its SVMs have the Frobenius norm, not lesson 11's.
+# sentences, 0.03, it is about theirs, and behind the free $W$'s. And at half the length of $W_0$ keys and
+# queries by Adam read 0.01 ± 0.02 in the linear layer, too: there the instrument is blind. Its SVMs have
+# the Frobenius norm, not lesson 11's.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
