@@ -511,7 +511,7 @@ assert abs(nobody - ours).max() < 0.04
 # 0.003 bring $K$ and $Q$. Only $W$ by descent has (3); $K$ and $Q$ go to lesson 11's SVM, if to any.
 #
 # **Transformers,** trained whole by 400 such steps, have (2), if they learn labels. *Soft* targets (0.6 for
-# the label, 0.4 spread over all classes) take that away, too.
+# the label, 0.4 spread over all classes) take that away.
 #
 # **The instrument.** Each network learns ten sequences only. Two SVMs judge a head, of what its trained $W$
 # selects in these ten, and in ten unseen ones. The *gap* of a movement is its cosine to the first SVM minus
