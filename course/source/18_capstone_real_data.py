@@ -642,10 +642,10 @@ show(
 # with keys and queries 0.22, with both 0.14, hardly more than for the free $W$, 0.10.
 #
 # **It cannot see whether transformers go to their SVMs.** They have learned, and left their first slopes.
-# On digits their excess, 0.05, is about the free $W$'s, and ahead of untrained keys and queries; on
-# sentences, 0.03, it is about theirs, and behind the free $W$'s. And at half the length of $W_0$ keys and
-# queries by Adam read 0.01 ± 0.02 in the linear layer, too: there the instrument is blind. Its SVMs have
-# the Frobenius norm, not lesson 11's.
+# On digits their excess, 0.05, is about the free $W$'s, and in these runs above untrained keys and queries;
+# on sentences, 0.03, it is about theirs, behind the free $W$'s. And at half the length of $W_0$ keys and
+# queries by Adam read 0.01 ± 0.02 in the linear layer: there the instrument is blind. Its SVMs have the
+# Frobenius norm, not lesson 11's.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
