@@ -370,8 +370,8 @@ widgets.sliders(
 # $$\sum_{r\text{ tight}} \lambda_r\, r = \hat W, \qquad \lambda_r = w_r\, e^{-r\cdot\tilde W}.$$
 #
 # So **late, the pull of a tight row is a dual variable**, a multiplier of lesson 02. These need not be
-# unique: Figure 1's seven tight rows span five dimensions, as heights add up to 0. Training takes those of the
-# form $w_r e^{-r\cdot\tilde W}$, as in lesson 01, which are unique: $\tilde W$ minimises
+# unique: Figure 1's seven tight rows span five dimensions, as heights add up to 0. Training takes those of
+# the form $w_r e^{-r\cdot\tilde W}$, as in lesson 01, which are unique: $\tilde W$ minimises
 #
 # $$\sum_{r\text{ tight}} w_r\, e^{-r\cdot\tilde W} + \hat W\cdot\tilde W.$$
 #
@@ -419,8 +419,8 @@ check("16.2", slope)
 # M\delta = \sum_{r\text{ tight}} \lambda_r\,(r\cdot\delta)\, r.$$
 #
 # Let $\Lambda$ be the largest eigenvalue of $M$; in all data below it is above $\hat W$'s own, 1. No part
-# of $\delta$ grows while $\eta$ is below $\eta^* = 2\,\lVert\hat W\rVert/\Lambda$, as in section 2.7. Beyond this
-# **step threshold** $W$ bounces between the rows, and part of each step is lost. (Section 16.4's steps end
+# of $\delta$ grows while $\eta$ is below $\eta^* = 2\,\lVert\hat W\rVert/\Lambda$, as in section 2.7. Beyond
+# this **step threshold** $W$ bounces between the rows, and part of each step is lost. (Section 16.4's steps end
 # beyond it.)
 #
 # In a chain of $m$ tokens the row $a_k > a_{k+1}$ has $\lambda_k = k(m - k)/2$. $M$ takes $\delta_k = k^p$ to
