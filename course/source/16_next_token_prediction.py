@@ -420,8 +420,8 @@ check("16.2", slope)
 #
 # Let $\Lambda$ be the largest eigenvalue of $M$; in all data below it is above $\hat W$'s own, 1. No part
 # of $\delta$ grows while $\eta$ is below $\eta^* = 2\,\lVert\hat W\rVert/\Lambda$, as in section 2.7. Beyond
-# this **step threshold** $W$ bounces between the rows, and part of each step is lost. (Section 16.4's steps end
-# beyond it.)
+# this **step threshold** $W$ bounces between the rows, and part of each step is lost. (Section 16.4's
+# steps end beyond it.)
 #
 # In a chain of $m$ tokens the row $a_k > a_{k+1}$ has $\lambda_k = k(m - k)/2$. $M$ takes $\delta_k = k^p$ to
 # $\frac{p(p+1)}2 k^p$ and lower powers, up to $p = m - 1$. So $\Lambda = m(m - 1)/2$ for the longest chain.
