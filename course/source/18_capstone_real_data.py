@@ -347,7 +347,7 @@ print("your network, mean of four heads in layers 1, 2")
 for C in (0.01, 1.0, 100.0):
     at = {name: [float(to_its_svm(those[k], k, C).mean()) for k in (0, 1)] for name, those in moves.items()}
     print(f"C = {C:<6g}", *(f"{name} {one:.2f}, {two:.2f}  " for name, (one, two) in at.items()))
-    assert all(at["free"][k] > at["own"][k] > at["Gaussian"][k] + 0.03 for k in (0, 1))
+    assert sum(at["free"]) > sum(at["own"]) > sum(at["Gaussian"]) + 0.2  # of both layers
 print("\nten networks by ten training sequences: cosine of    no decay, with decay")
 kinds = {
     "own": "W - W_0 to the SVM of its own selection",
