@@ -510,7 +510,7 @@ check("09.3", lasting_leads)
 # In the toy with lift $\frac12$ sequences 1 and 2 are mirror images, with equal $c_{it}$. We therefore also
 # train with $(2, -1)$ in place of $(1, -1)$; $v_{\mathrm{mm}}$ and $\mathcal S$ stay as they were.
 #
-# Plain steps are slow. A second run divides both gradients by one number, the length of the *pair* $(v, p)$:
+# Plain steps are slow. A second run divides both gradients by one number, their joint length (the *pair*):
 # the same flow with another clock (lesson 06.4). **Predict:** does the angle to $p_{\mathrm{rel}}$ only fall?
 
 
@@ -584,10 +584,10 @@ show(
 # %% [markdown]
 # **Figure 3.** The angle of $p$ to $p_{\mathrm{rel}}$. Dashed: from the two SVMs, for large $\Delta$.
 #
-# The leads of the pair differ as foretold. With $(2, -1)$ **$p$ turns away from $p_{\mathrm{rel}}$, up to 3.2
-# degrees, before it turns back.** The plain run ends short of that peak: from step 30 on it only turns away.
-# For $t$ plain steps $\|v\|$ is about $\log t$ (lesson 01), $\Delta$ here about $2 \log \log t$; the pair's
-# 1,000 would take some $e^{1000}$.
+# The leads of the pair differ as foretold. With $(2, -1)$ **$p$ turns away from $p_{\mathrm{rel}}$, from 1.2
+# to 3.2 degrees, before it turns back.** The plain run ends short of that peak: from step 30 on it only turns
+# away. For $t$ plain steps $\|v\|$ is about $\log t$ (lesson 01), $\Delta$ here about $2 \log \log t$; the
+# pair's 1,000 would take some $e^{1000}$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Problems at random
@@ -665,7 +665,7 @@ assert np.allclose(rows[1][:4], [4.4, 6.0, 7.5, 8.5], atol=0.05)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Late, or soft for good
 #
-# The median angle falls to 0.69 of itself, a little slower than $1/\Delta$. But the other 480 runs of
+# In the median the angle falls to 0.69 of itself, a little slower than $1/\Delta$. But the other 480 runs of
 # the pair are *not* decided. Do they need more time, or will they never decide?
 #
 # The choice $\alpha_i$ of an undecided sequence shall be **that one of its two heaviest tokens which has the
@@ -744,7 +744,7 @@ assert np.allclose(told / steps[:, None], [[0.99, 1, 1], [0.45, 0.89, 0.99]], at
 #
 # **On random problems** we count all sequences. Foretold: those with $\tau = 0$ are undecided and *at the
 # margin*, their mixture's output at $v_{\mathrm{mm}}$ within 0.005 of $1 + \Delta / u_{\min}$ (rivals: of 1;
-# undecided ones with $\tau > 0$). Those in $\mathcal S$ are decided: there a mixture has less than 1.
+# undecided ones with $\tau > 0$). Those in $\mathcal S$ are decided.
 # Of the *late* ones, undecided at step 3,000 with $\tau > 0.01$, exercise 09.4 says which are undecided at
 # step 30,000.
 
@@ -785,16 +785,16 @@ progress("09")
 #
 # If $v$ and $p$ walk straight on, the ratio settles and attention decides, then $v$ has the direction of the
 # **label SVM** and $p$ that of an **Att-SVM**: tight at ratio 0, softened in between, *relaxed* from a
-# **border** on. Plain descent should end at the relaxed one; in the toy with $(2, -1)$ it first turns away,
-# and $\Delta$ grows only like $2 \log \log t$. The leads $\tau$ say which sequences decide. These are
-# arguments, not theorems.
+# **border** on. Plain descent should end at the relaxed one; in the toy with $(2, -1)$ it turns away from
+# step 30 on, and $\Delta$ grows only like $2 \log \log t$. The leads $\tau$ say which sequences decide. These
+# are arguments, not theorems.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | toy, fixed speed: angle of $p$ | exercise 09.2 | 18 of 18 runs within 0.05 degrees |
 # | random, fixed speed: $v$ | label SVM | 941 of 969 runs within 1 degree |
 # | random, fixed speed: $p$ | softened SVM | 449 of 459 runs within 1 degree |
-# | random, the pair: $p$ | relaxed, like $1/\Delta$ | 415 runs: median angle times 0.69, $1/\Delta$ 0.63 |
+# | random, the pair: $p$ | relaxed, like $1/\Delta$ | 415 runs, medians: angle times 0.69, $1/\Delta$ 0.63 |
 # | the same: leads | exercise 09.3 | within 0.05 in 194 of 445 runs, nearer than early in 375 of 384 |
 # | the same: $\tau = 0$ | undecided, at the margin | 505 of 529 sequences, 383 of these (plain 1: 124) |
 # | the same: in $\mathcal S$ | decided | 3,952 of 3,957 sequences |

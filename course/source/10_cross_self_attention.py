@@ -472,8 +472,9 @@ check("10.3", symmetric_part)
 # So on endless data $W = b\,(I - ee^\top) + b_v\,ee^\top$ with $e = v / \lVert v \rVert$. Call this the
 # *form*, and $r = b_v / b$ its *ratio*: $bI$ has $r = 1$.
 #
-# **The first step.** Let the head and all tokens have length one, and drop the index $i$. By exercise 10.1,
-# with $\eta = 1$, the step is an expectation over sequences, of their *pulls* $g$:
+# **The first step.** Let the head have length one, the tokens be independent and uniform on the unit sphere;
+# drop the index $i$. By exercise 10.1, with $\eta = 1$, the step is an expectation over sequences, of their
+# *pulls* $g$:
 #
 # $$W_1 = \mathbb{E} \big[ g\, x_1^\top \big] , \qquad g = |\ell'(u)|\, \frac1T \sum_t (\gamma_t - u)\, x_t ,
 # \qquad u = \frac1T \sum_t \gamma_t .$$
@@ -591,7 +592,7 @@ for n, T, d, trials in ((6, 8, 10, 100), (50, 8, 10, 20), (20, 30, 10, 30)):
     assert (shares[0] > shares[1]).all() & (shares[1] > torch.maximum(*shares[2:])).all()
 
 # %% [markdown]
-# **Help if the queries carry the answer, noise if they do not**; a random own token serves no better. The
+# **Help if the queries carry the answer, noise if they do not**; a random own token does about as well. The
 # order lasts to the end, but there noise is not the cause: on section 10.5's data, the first random row, the
 # best tokens are feasible, and where descent fails it has settled at another local choice.
 
@@ -777,15 +778,15 @@ for d in (2, 3, 4):
     assert abs(falls - falls_by(16, d)) < 2 * spread, again.format("10.4")
 
 # %% [markdown]
-# **So is it $bI$ that is learned?** If descent runs to its end and then $n$ grows, yes. But halving the error
-# takes $2^{d-1}$ times the data: 512 times for $d = 10$.
+# **So is it $bI$ that is learned?** If descent ends at $W_{\mathrm{mm}}$ of the best tokens and then $n$
+# grows, yes. But halving a small error takes $2^{d-1}$ times the data: 512 times for $d = 10$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.9 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | end of $W$ (10.5) | SVM of a local choice | 100 of 100 trials |
+# | end of $W$ (10.5) | SVM of a local choice | 100 of 100 trials (growing steps) |
 # | first step (10.6) | $r = b_v / b$ | within 6% at six sizes |
 # | $W_{\mathrm{mm}} / b - I$ (10.8) | falls as $n^{-1/(d-1)}$ | within the intervals for $d = 2, 3, 4$ |
 

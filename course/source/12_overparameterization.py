@@ -247,8 +247,8 @@ for d, low, high in ((2, 0.15, 0.45), (4, 0, 0.03)):
 #
 # So all eight $u_i$ grow. Linearly independent queries always have such an $a$: **no finite $W$ is stationary
 # if $d \ge n$, or if the count holds**. At $d = n / 2$, $n$ even, half of all labels still have
-# an $a$ (Wendel 1962). For $p$ the count asks for $d = 40$ here. In two dimensions its descents do stop, in
-# four hardly any.
+# an $a$ (Wendel 1962). For $p$ the count asks for $d = 40$ here. In two dimensions a third of its descents
+# stop, in four hardly any.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.3 Possible for a random choice
@@ -371,8 +371,8 @@ show(
 # > where $b$ is the number of $j_i \ge d$, and $S$ the sum of the others. If $T - 1 \le d$, this is the law
 # > with $D = d^2$. If $n \le d$, it is $P_1^n$, with $P_1$ the law for one sequence and $D = d$.
 #
-# So if $T - 1 \le d$, half of the choices are possible near $d = \sqrt{n\,\nu_T}$. For longer sequences this
-# is too few: each must be possible by itself, which has the chance $P_1$.
+# So if $T - 1 \le d$, half of the choices are possible near $d = \sqrt{n\,\nu_T}$. For much longer sequences
+# this is too few: each must be possible by itself, which has the chance $P_1$.
 #
 # <details><summary>A note: the proof (needs Euler characteristics; skip it freely)</summary>
 #
@@ -671,9 +671,9 @@ show(
 # **Figure 4.** $n = 8$, $T = 6$, 2,000 data sets a point, bars: 95%. Left: the count. Right: only the runs
 # whose *best* choice is possible; at the smallest $d$ these are 21 for $p$ (18 global), 130 for $W$ (36).
 #
-# The count is below *own* in each row: real scores are linear in the keys, not independent. It rises, then
-# falls, and is largest near $d = 10$ for $p$ and 3 for $W$. But the share of global runs is smallest near 16
-# and 4: fewer rivals do not yet mean a larger share. Beyond, the count falls and the share rises.
+# The count is below *own* in each row: real scores are linear in the keys, not independent. In these rows all
+# three fall; with fewer dimensions $P$ is small, and the count is largest near $d = 10$ for $p$ and 3 for
+# $W$. But the share of global runs is smallest near 10 to 16, and 4: fewer rivals do not yet mean a larger share. Beyond, the count falls and the share rises.
 #
 # For $p$ at $d = 64$ every choice is possible and no finite point stationary (12.2), yet over half of the
 # runs miss the best. So without stationary points a landscape is not yet benign.
@@ -730,8 +730,8 @@ progress("12")
 # - for no finite $W$ to be **stationary**: $d \ge n$, or the count (enough, not needed);
 # - for half of the **random** choices of Gaussian tokens: about $n\,\nu_T$ for $p$, and $\sqrt{n\,\nu_T}$ for
 #   $W$ if that is at least $T - 1$;
-# - to **find** the best choice: many more, until nearly all tokens are support tokens. At $n = 8$, $T = 6$
-#   every choice is possible from $d = 40$ on for $p$, 7 for $W$; of the dimensions tried, 98% of the runs
+# - to **find** the best choice: here many more, until nearly all tokens are support tokens. At $n = 8$, $T =
+#   6$ every choice is possible from $d = 40$ on for $p$, 7 for $W$; of the dimensions tried, 98% of the runs
 #   were global only at $d = 1024$ and from 64 on.
 
 # %% [markdown]

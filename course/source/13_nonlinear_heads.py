@@ -413,7 +413,7 @@ assert (np.abs(lengths[30_000] - foretold) < 0.03).all()
 assert np.allclose(np.abs(sides), 0.5, atol=0.05), again.format("13.2")
 
 # %% [markdown]
-# $R$ is as foretold within .03. **Ten times the steps add only $N \log 10$.**
+# At $j = 30{,}000$ $R$ is as foretold within .03. **Ten times the steps add only $N \log 10$.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.5 Which tokens are kept?
@@ -713,7 +713,7 @@ for k, (what, published, _) in enumerate(rows_13.CURVES.values()):
 
 
 # %% [markdown]
-# **On our paths the two parts are closer to $W$ than published; one token alone is off by twice as much.**
+# **On our paths the two parts are closer to $W$ than published; one token alone is off about twice as much.**
 #
 # The descents agree on one token. The other two they miss by more, but less where all $f > 0$ (where $f = 0$
 # nothing fixes the shares).
@@ -726,7 +726,7 @@ for k, (what, published, _) in enumerate(rows_13.CURVES.values()):
 #
 # Where $(K\pi)_t = 1$ for a pull that lasts, and at least 1 for one that dies out. These are the conditions
 # of lesson 02's multipliers, for the SVM of 13.3: $W$ grows along $\sum_t \pi_t F_t = W_{\mathrm{dir}}$, and
-# $(K\pi)_t$ are the lags. So a token that helps, its pull still tiny, grows if its own lag under this
+# $(K\pi)_t$ are the lags. So the pull of a token that helps, while tiny, grows if its own lag under this
 # $W_{\mathrm{dir}}$ is below 1.
 # </details>
 

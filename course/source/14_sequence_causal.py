@@ -625,15 +625,14 @@ for size in runs["size"].values:
     assert 0.3 < (missed & wrong).sum() / missed.sum() < 0.4
 
 # %% [markdown]
-# As many as predicted are pulled the wrong way (at $T = 3$ a few more: a sum of two terms is not quite
-# normal). In this table they miss three times as often as the others or more, and make about a third of the
-# misses. At $T = 16$ no run has the best token everywhere.
+# As many as predicted are pulled the wrong way (at $T = 3$ a few more). In this table they miss three times
+# as often as the others or more, and make about a third of the misses. At $T = 16$ no run has the best token
+# everywhere.
 #
 # The first step tells more than a sign. Along the gradient over all sequences, it raises one token's logit
-# most at each position. Later gradients have
-# $\partial f_{ik} / \partial h_{ikt} = s_{ikt}\,(v \cdot x_{it} - f_{ik})$: what is ahead is moved more.
-# **Predict before you run on**: how many misses are where the token raised most is not the best one? And does
-# such a position always miss?
+# most at each position. Later gradients have $\partial f_{ik} / \partial h_{ikt} = s_{ikt}\,(v \cdot x_{it} -
+# f_{ik})$, weighted by the token's attention. **Predict before you run on**: how many misses are where the
+# token raised most is not the best one? And does such a position always miss?
 
 # %%
 print("720 runs each, n = 2     another token is raised most:     misses: there    elsewhere")
@@ -686,7 +685,7 @@ show(
 #
 # Sequences of 1 to 4 tokens are filled up with zeros to a length of 5. Positions that are padding are left
 # out of the loss, but the attention is not told. A padding token has the logit $0^\top W
-# x_{ik} = 0$ and the score $y_{ik}\, v \cdot 0 = 0$, and can be chosen like the others.
+# x_{ik} = 0$ and the score $y_{ik}\, v \cdot 0 = 0$.
 #
 # **Predict**: which share of positions with $m$ real tokens in sight ends on padding?
 
@@ -718,8 +717,8 @@ for d, least in ((20, 0.99), (8, 0.97), (3, 0.9)):
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 in 240 runs, some at 3,000 steps |
 # | $\nu_m$ from one level $\theta$ | forecast | 0.1 to 0.7 more, $m = 2$ to 1,024 |
 # | a random choice uses up $\nu_m$ a position | half at $d^2 = \sum\nu_m$ | the next $d$, 8 of 9 |
-# | pulled the wrong way | $Q(\sqrt{d/(T-1)})$ | within 0.01 |
-# | a miss begins in the first step | another token raised most | about 0.9 of the misses or more |
+# | pulled the wrong way | $Q(\sqrt{d/(T-1)})$ | within 0.011 |
+# | a miss shows in the first step | another token raised most | about 0.9 of the misses or more |
 # | forgotten padding wins | where all scores are negative | 100, 99, 94% of positions |
 
 # %% [markdown]

@@ -426,8 +426,8 @@ check("15.3", held)
 
 # %% [markdown]
 # **Predict**: the selected token is $(0, 0)$, the worse one $(-2, -1)$, the better one $(-1, -2.7)$, so
-# $a = (2, 1)$ and $b = (1, 2.7)$. From which of three starts ahead of both, and for which $\rho$, does
-# $(0, 0)$ survive?
+# $a = (2, 1)$ and $b = (1, 2.7)$. From which of the starts $(30, 30)$, $(30, 60)$, $(30, 12)$, all ahead of
+# both, and for which $\rho$, does $(0, 0)$ survive?
 
 # %%
 a, b = np.array([[2.0, 1.0]]), np.array([[1.0, 2.7]])
@@ -445,7 +445,7 @@ for rho in (1.2, 1.5, 2.0, 2.25, 2.4, 3.0, 4.0):
     assert (np.abs(share - [says, says, False]) < 0.01).all(), again.format("15.3")
 
 # %% [markdown]
-# The shortest $p$ is along $(2^c, 1)$, $c = 1/(\rho - 1)$. The better token's lead is the larger,
+# The shortest $p$ is along $(2^c, 1)$, $c = 1/(\rho - 1)$. The lead over the better token is larger,
 # $2^c + 2.7 > 2 \cdot 2^c + 1$, exactly if $2^c < 1.7$: **locally optimal above $\rho = 1 + 1/\log_2 1.7 =
 # 2.31$, not below.** The first two starts do as this says. From the third the choice is lost
 # at all seven $\rho$: the theorem asks for a start in a cone, far enough out.
@@ -549,7 +549,7 @@ print("another choice at rho = 1.1, 2, 3: half steps {}, four times as many step
 
 # %% [markdown]
 # **At 3 each norm could mostly have held both choices, on 28 of 33.** There the *way* from 0 decided. At 1.1
-# it is 51, against 38.
+# it is 51, against 38 (at this size).
 #
 # ### How a way parts
 #
@@ -625,7 +625,7 @@ for rho in (1.75, 2.0, 3.0):
 
 # %% [markdown]
 # From 480 steps on ours select as the paper's (in a test, after 8,000 too); at 240 all three select
-# $(0, 0)$. **Steps ten times as long turn each of the three round** (tested).
+# $(0, 0)$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.10 Real data *(optional)*
@@ -704,7 +704,7 @@ for name, other in itertools.product(("digits", "reviews"), (2.0, 3.0)):
     assert mean - half < mean < 0 < mean + half, again.format("15.4")
 
 # %% [markdown]
-# **With $r = 1/4$ all intervals hold 0: $\rho = 1.1$ is seen to be neither better nor worse.** With $r = 0$
+# **With $r = 1/4$ all intervals hold 0: $\rho = 1.1$ is not seen to be better or worse.** With $r = 0$
 # three of four say worse: the verdict hangs on $r$, and on the budget: on reviews at 1.1 the last epoch was
 # chosen on 12 of 20 splits.
 

@@ -796,8 +796,8 @@ for name, what, power, why in table:
 # $-1/\log(\eta s j)$, which goes to 0.
 # </details>
 #
-# **2.** Two runs of plain descent differ in $\eta$ only, by a factor of ten. By how much do their lengths
-# differ in the end, and their angles?
+# **2.** Two runs of plain descent with short steps differ in $\eta$ only, tenfold. By how much do their
+# lengths differ in the end, and their angles?
 # <details><summary>Answer</summary>
 #
 # $R$ by $\log(10)/\hat\mu$, about 8 here, at each late step: a difference, not a factor. So the ratio of the
@@ -810,9 +810,9 @@ progress("17")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - **One curve:** a run whose $R$ is several times $1/\kappa_{\min}$ has settled, and its angle ends as
-#   $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$, with $r$ from the SVM and the scores, and the memory
-#   $r_0$ from the run.
+# - **One curve:** a run whose $R$ is several times $1/\kappa_{\min}$ has settled, but for near-ties; its
+#   angle ends as $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$, with $r$ from the SVM and the scores, and
+#   the memory $r_0$ from the run.
 # - **Many clocks:** below $\eta^*$ $R$ is $\log(\eta s j)/\hat\mu$ for plain descent, $\eta j$ for NGD and
 #   $\frac23\eta j^{3/2}$ for growing steps. Longer steps zigzag, and the clock loses; they leave a longer
 #   memory; at $8\eta^*$ the law fails, too. Here $4\eta^*$ touches one degree first, after 140 steps, for

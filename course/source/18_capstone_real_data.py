@@ -266,7 +266,7 @@ for tokens in ("digits", "sentences"):
 # > $$\min_W\ \tfrac12\lVert W\rVert_F^2 + \tfrac C2 \sum_{i,k}\sum_{t \ne \alpha_{ik}} \xi_{ikt}^2, \qquad
 # > \xi_{ikt} = \max\bigl(0,\ 1 - (x_{i\alpha_{ik}} - x_{it})^\top W x_{ik}\bigr).$$
 # >
-# > It has one solution: the first term is strongly convex. Its direction depends on $C$.
+# > It has one solution: the first term is strongly convex. Its direction can depend on $C$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.4 Does it say where the head went?
@@ -500,15 +500,16 @@ assert abs(nobody - ours).max() < 0.04
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 An instrument, calibrated
 #
-# Can another number tell? First try it on a head that *should* go to its SVM: by the theorem in [lesson
+# Can another number tell? First try it on a head like that of the theorem of [lesson
 # 10](10_cross_self_attention.ipynb), one with (1) tokens and a readout that stay, (2) a loss
 # without a best finite answer, (3) small steps of gradient descent on $W$ itself.
 #
-# **The linear layer** is the nearest to it. It is attention alone, over 16 words that all ask (in the
-# theorem one does, and the start is near 0), with random embeddings of length $\sqrt d$ and a readout of
-# length 4. It learns labels in four ways: $W$ itself, or $K$ and $Q$ of 8 columns; by *descent*, in short
-# steps of one length, or by Adam. All start at one $W_0$, and end as far from it as 400 steps of Adam at
-# 0.003 bring $K$ and $Q$. Only $W$ by descent has (3); $K$ and $Q$ go to lesson 11's SVM, if to any.
+# **The linear layer** is the nearest to it. It is attention alone, over 16 words that all ask (in the theorem
+# one does, and the start is long and near the SVM's direction), with random embeddings of length $\sqrt d$
+# and a readout of length 4. It learns labels in four ways: $W$ itself, or $K$ and $Q$ of 8 columns; by
+# *descent*, in short steps of one length, or by Adam. All start at one $W_0$, and end as far from it as 400
+# steps of Adam at 0.003 bring $K$ and $Q$. Only $W$ by descent has (3); $K$ and $Q$ go to lesson 11's SVM, if
+# to any.
 #
 # **Transformers,** trained whole by 400 such steps, have (2), if they learn labels. *Soft* targets (0.6 for
 # the label, 0.4 spread over all classes) take that away.
@@ -542,7 +543,7 @@ assert abs(nobody - ours).max() < 0.04
 #
 # <details><summary>Hint 1</summary>
 #
-# With fixed judges the gap of a sum is the sum of the gaps.
+# With fixed judges the gap of $c F + \sqrt{1 - c^2}\, N$ is the same sum of their gaps: its length is one.
 # </details>
 
 
@@ -641,11 +642,11 @@ show(
 # **The instrument sees $W$ by descent,** the case nearest to the theorem's: 0.56. With Adam it reads 0.32,
 # with keys and queries 0.22, with both 0.14, hardly more than for the free $W$, 0.10.
 #
-# **It cannot see whether transformers go to their SVMs.** They have learned, and left their first slopes.
-# On digits their excess, 0.05, is about the free $W$'s, and in these runs above untrained keys and queries;
-# on sentences, 0.03, it is about theirs, behind the free $W$'s. And at half the length of $W_0$ keys and
-# queries by Adam read 0.01 ± 0.02 in the linear layer: there the instrument is blind. Its SVMs have the
-# Frobenius norm, not lesson 11's.
+# **It cannot see whether transformers go to their SVMs.** They have learned, and left their first slopes. On
+# digits their excess, 0.05, is about the free $W$'s, and in these runs above untrained keys and queries (soft
+# targets: the same); on sentences, 0.03, it is about theirs, behind the free $W$'s. And at half the length of
+# $W_0$ keys and queries by Adam read 0.01 ± 0.02 in the linear layer: there the instrument is blind. Its SVMs
+# have the Frobenius norm, not lesson 11's.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
@@ -682,7 +683,7 @@ assert min(apart.whole.sel(setting="base").min() - 0.99, nuclear.min() - 0.8) > 
 assert longer.decided.sel(setting="+ norm before the readout").max() < 0.2
 
 # %% [markdown]
-# - **Little turned:** a learned readout, every token asking, weight decay.
+# - **Little turned:** a learned readout, every token asking, a decay that a step outruns.
 # - **Nearer to lesson 11's SVM,** of the nuclear norm: keys and queries, 0.93 (without a rival) against
 #   0.71.
 # - **Ahead of the free $W$, not at the SVM:** Adam, 0.84 in the longer runs. With an MLP it falls from
@@ -803,7 +804,7 @@ progress("18")
 # - The SVM over a head's own selection agrees with its movement, **and with one that nobody trained.**
 # - The excess sees $W$ itself by gradient descent in one linear layer; keys and queries by Adam hardly;
 #   whether transformers go to their SVMs it cannot see.
-# - What is an SVM, then? That $W$.
+# - What is an SVM, then? That $W$, and the base of 18.7. Of a real transformer we have shown none.
 # - **The limits:** SVMs of the Frobenius norm, two data sets, few sizes.
 #
 # **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients
