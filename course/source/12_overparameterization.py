@@ -673,7 +673,8 @@ show(
 #
 # The count is below *own* in each row: real scores are linear in the keys, not independent. In these rows all
 # three fall; with fewer dimensions $P$ is small, and the count is largest near $d = 10$ for $p$ and 3 for
-# $W$. But the share of global runs is smallest near 10 to 16, and 4: fewer rivals do not yet mean a larger share. Beyond, the count falls and the share rises.
+# $W$. But the share of global runs is smallest near 10 to 16, and 4: fewer rivals do not yet mean a larger
+# share. Beyond, the count falls and the share rises.
 #
 # For $p$ at $d = 64$ every choice is possible and no finite point stationary (12.2), yet over half of the
 # runs miss the best. So without stationary points a landscape is not yet benign.
