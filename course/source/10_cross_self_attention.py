@@ -55,7 +55,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 #
 # Sequence $i$ sees $W$ only through *its* $p$, the vector $p_i = W z_i$, compared with its tokens as in
 # lesson 06. For chosen tokens, $W_{\mathrm{mm}}$ is the shortest $W$ whose logits put them ahead of all
-# others by 1.
+# others by at least 1.
 
 
 # %%
@@ -788,7 +788,7 @@ for d in (2, 3, 4):
 # |:---|:---|:---|
 # | end of $W$ (10.5) | SVM of a local choice | 100 of 100 trials (growing steps) |
 # | first step (10.6) | $r = b_v / b$ | within 6% at six sizes |
-# | $W_{\mathrm{mm}} / b - I$ (10.8) | falls as $n^{-1/(d-1)}$ | within the intervals for $d = 2, 3, 4$ |
+# | $W_{\mathrm{mm}} / b - I$ (10.8) | falls as $n^{-1/(d-1)}$ | within two standard errors, $d = 2, 3, 4$ |
 
 # %% [markdown]
 # ## Questions
