@@ -13,6 +13,7 @@ PAPERS = {
     "mirror": "Julistiono and others, Optimizing Attention with Mirror Descent (arXiv 2410.14581)",
     "next-token": "Huang and others, Non-asymptotic Convergence of Training Transformers for Next-token "
     "Prediction (arXiv 2409.17335)",
+    "graph": "Li and others, Mechanics of Next Token Prediction with Self-Attention (arXiv 2403.08081)",
     "separable": "Soudry and others, The Implicit Bias of Gradient Descent on Separable Data (arXiv "
     "1710.10345), for linear models",
     "dual": "Ji and Telgarsky, Characterizing the Implicit Bias via a Primal-Dual Analysis (arXiv "
@@ -46,6 +47,7 @@ class Row:
         section: where the course shows it, "11.2".
         sweep: the stored sweep.
         differs: why the two differ; empty where they agree. A test compares it with the numbers.
+        seed: of trials that are computed whenever the row is shown; a stored sweep has its own.
     """
 
     id: str
@@ -57,6 +59,7 @@ class Row:
     section: str
     sweep: str | None = None
     differs: str = ""
+    seed: int | None = None
 
     def estimate(self) -> Estimate:
         """Our value, from the stored sweep."""

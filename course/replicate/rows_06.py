@@ -54,5 +54,6 @@ ROWS = [
         0.0,
         first_token_wins,
         "6.5",
+        seed=6,
     ),
 ]

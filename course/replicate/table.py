@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterable
 
+from course import syllabus
 from course.replicate.rows import PAPERS, Estimate, Row
 from course.replicate.stored import measured
 
 
 def number(x: float, row: Row) -> str:
-    """A number in as many decimals as the published one is known, and at least two."""
-    decimals = round(-math.log10(2 * row.within)) if row.within else 2
+    """A number in as many decimals as the published one has, and at least two."""
+    decimals = len(f"{row.published:g}".partition(".")[2])
     return f"{x:.{max(2, decimals)}f}"
 
 
@@ -27,21 +27,32 @@ def verdict(row: Row, found: Estimate) -> str:
     return "agrees" if row.agrees(found) else "differs"
 
 
+def reasons(rows: Iterable[Row]) -> list[str]:
+    """Why rows differ, each reason once: number k of the list is [k] in the tables."""
+    return list(dict.fromkeys(row.differs for row in rows if row.differs))
+
+
 def lines(rows: Iterable[Row]) -> list[tuple[str, ...]]:
-    """Row id, paper, quantity, published, ours, trials, verdict, section."""
-    result = []
+    """Row id, paper, quantity, published, ours, trials, seed, verdict, section."""
+    rows = list(rows)
+    why, result = reasons(rows), []
     for row in rows:
         found = row.estimate()
-        said = (number(row.published, row), interval(found, row), f"{found.trials:,}", verdict(row, found))
-        result.append((row.id, row.paper, row.quantity, *said, row.section))
+        seed = measured(row.sweep).seed if row.sweep else row.seed
+        word = verdict(row, found) + (f" [{why.index(row.differs) + 1}]" if row.differs else "")
+        ours = (number(row.published, row), interval(found, row), f"{found.trials:,}")
+        result.append(
+            (row.id, row.paper, row.quantity, *ours, "" if seed is None else str(seed), word, row.section)
+        )
     return result
 
 
-HEAD = ("row", "paper", "what", "published", "ours", "trials", "verdict", "in")
+HEAD = ("row", "paper", "what", "published", "ours", "trials", "seed", "verdict", "in")
 
 
 def text(rows: Iterable[Row], width: int = 46) -> str:
-    """The table for a terminal: what is measured takes several lines where it must."""
+    """The table for a terminal: what is measured takes several lines where it must; the reasons below."""
+    rows = list(rows)
     table = [HEAD, *lines(rows)]
     folded = [[textwrap.wrap(cell, width) or [""] for cell in line] for line in table]
     sizes = [max(len(part) for line in folded for part in line[c]) for c in range(len(HEAD))]
@@ -50,13 +61,19 @@ def text(rows: Iterable[Row], width: int = 46) -> str:
         for k in range(max(map(len, line))):
             parts = (cell[k] if k < len(cell) else "" for cell in line)
             out.append("  ".join(part.ljust(size) for part, size in zip(parts, sizes, strict=True)).rstrip())
+    for k, why in enumerate(reasons(rows), 1):
+        out.append(textwrap.fill(f"[{k}] {why}", 110, subsequent_indent="    "))
     return "\n".join(out)
 
 
 def markdown(rows: Iterable[Row]) -> str:
-    """The table for the README."""
-    out = ["| what | published | ours | verdict |", "|---|---|---|---|"]
-    out += [f"| {what} | {said} | {ours} | {word} |" for _, _, what, said, ours, _, word, _ in lines(rows)]
+    """The table for the README, with links to the lessons, and the reasons below."""
+    rows = list(rows)
+    out = ["| what | published | ours | verdict | in |", "|---|---|---|---|---|"]
+    for _, _, what, said, ours, _, _, word, section in lines(rows):
+        lesson = syllabus.find(section.partition(".")[0].zfill(2))
+        out.append(f"| {what} | {said} | {ours} | {word} | [{section}](lessons/{lesson.path.stem}.ipynb) |")
+    out += ["", *(f"[{k}] {why}.  " for k, why in enumerate(reasons(rows), 1))]
     return "\n".join(out) + "\n"
 
 
@@ -71,6 +88,8 @@ def whole(row: Row) -> str:
         f"Verdict: {verdict(row, found)}" + (f": {row.differs}" if row.differs else ""),
         f"Shown in section {row.section}",
     ]
+    if row.seed is not None:
+        parts.append(f"Computed now, seed {row.seed}")
     if row.sweep:
         one = measured(row.sweep)
         parts.append(

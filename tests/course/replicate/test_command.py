@@ -30,9 +30,9 @@ def test_a_sweep_is_listed_computed_and_read_by_its_row(one, row, capsys):
     assert " KB " in capsys.readouterr().out
     assert command.main([]) == 0
     head, line = capsys.readouterr().out.splitlines()
-    assert head.split() == ["row", "paper", "what", "published", "ours", "trials", "verdict", "in"]
+    assert head.split() == ["row", "paper", "what", "published", "ours", "trials", "seed", "verdict", "in"]
     assert line.split()[:5] == ["99.mean", "mirror", "mean", "length", "1.2533"]
-    assert line.split()[-3:] == ["30", "agrees", "9.1"]
+    assert line.split()[-4:] == ["30", "0", "agrees", "9.1"]
     assert command.main(["--row", "99.mean"]) == 0
     said = capsys.readouterr().out
     assert "Optimizing Attention with Mirror Descent" in said

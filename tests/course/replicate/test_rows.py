@@ -51,8 +51,27 @@ def test_a_number_has_the_decimals_of_the_published_one():
     row = rows.find("06.global")
     assert table.number(0.4950495, row) == "0.49505"
     assert table.number(1, rows.find("06.equal")) == "1.00"
+    assert table.number(0.034, rows.find("13.full_4")) == "0.034"
+
+
+def test_a_row_that_differs_names_its_reason_below_the_table():
+    why = table.reasons(ROWS)
+    assert len(why) == len(set(why))
+    for text in (table.text(ROWS), table.markdown(ROWS)):
+        told = re.findall(r"differs \[(\d+)\]", text)
+        assert sorted(set(map(int, told))) == list(range(1, len(why) + 1))
+        assert len(told) == sum(row.differs != "" for row in ROWS)
+        assert all(f"[{k}] {one[:20]}" in text for k, one in enumerate(why, 1))
+
+
+def test_a_row_with_chance_in_it_has_a_seed():
+    for row in ROWS:
+        found = row.estimate()
+        assert row.sweep or row.seed is not None or found.low == found.high, row.id
 
 
 def test_the_readme_shows_the_table():
     text = command.README.read_text(encoding="utf-8")
     assert files.between(text, command.BEGIN, command.END, table.markdown(ROWS)) == text
+    differ = sum(row.differs != "" for row in ROWS)
+    assert f"**{len(ROWS)} published figures: {len(ROWS) - differ} agree, {differ} differ" in text
