@@ -8,8 +8,10 @@ import torch
 
 from course import exercises
 from course.replicate import lesson_12 as runs
+from course.replicate import measured
 from mini_attn import data, geometry, losses, svm
 from mini_attn.sweep import wilson
+from mini_attn.sweep.design import batch_seed
 
 enough, _, ties, win_all = (spec.reference for spec in exercises.exercises("12"))
 
@@ -399,3 +401,27 @@ def test_below_as_many_dimensions_as_sequences_one_length_is_not_enough():
     X, z = runs.gaussian(4, 40, 3, 100, seed=5)
     X = X / X.norm(dim=-1, keepdim=True)
     assert 0 < status("W", X, z, torch.zeros(100, 4, dtype=torch.int64)).mean() < 0.9
+
+
+@pytest.mark.parametrize(("n", "T", "dimensions"), [(6, 4, (8, 20, 48)), (4, 8, (10, 20, 48))])
+def test_support_tokens_are_spread_more_evenly_than_at_random(n, T, dimensions):
+    """The variance of the k_i of a choice, against that of m of the M tokens at random."""
+    M = n * (T - 1)
+    for kind, d in [("p", d) for d in dimensions] + [("W", 4), ("W", 8)]:
+        tokens = runs.compressed(data.random_tokens(n, T, d, trials=300, seed=64))
+        _, k, _ = (of.numpy() for of in runs.drawn_choice(kind, tokens, seed=65, heads=1))
+        m = k.sum(axis=1)
+        assert k.var(axis=1).sum() < (m * (M - m) / (M - 1)).sum() * (n - 1) / n**2
+
+
+def test_where_the_best_choice_is_rarely_possible_for_p_it_is_for_equal_labels():
+    """Then p = y v will do. The stored data sets of 12.dimensions_p at d = 4: 18 of 21."""
+    cell, equal = {"kind": "p", "n": 8, "T": 6, "d": 4}, []
+    for first in range(0, 2000, 500):
+        tokens = data.random_tokens(8, 6, 4, trials=500, seed=batch_seed(0, cell, first))
+        equal.append(tokens.y.sum(dim=1).abs() == 8)
+        p = (tokens.y[:, :1] * tokens.v)[:, None, :, None]
+        assert ((tokens.keys @ p)[..., 0].argmax(dim=-1) == tokens.optimal)[equal[-1]].all()
+    can = measured("12.dimensions_p").load().sel(d=4).possible.values.ravel() == 1
+    equal = torch.cat(equal).numpy()
+    assert (can.sum(), (can & equal).sum(), equal.sum()) == (21, 18, 18)
