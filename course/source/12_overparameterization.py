@@ -536,7 +536,7 @@ for kind, T, d in (("p", 3, 16), ("W", 6, 8)):
 # than its **support tokens** (leads of exactly 1). A **rival** is one that is not the best. Lesson 07's
 # theorem suggests, but does not prove, that a run without rivals is global, if that is possible. At
 # $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$ and some $d$ up to 16 all $T^n$ choices of 500 data sets were tried.
-# How many of the possible runs are global, without rivals and with some?
+# How many of the possible runs are global, without and with rivals?
 
 # %%
 triples = [of.sel(d=slice(16)) for of in (found["narrow"].combine_first(found["wide"]), found["rivals"])]
@@ -631,7 +631,7 @@ check("12.4", win_all)
 #
 # For $n = 8$, $T = 6$ one choice of each of 400 data sets is drawn without a look at the scores. The last
 # columns estimate the number of locally optimal choices: *random* is $T^n P\, \mathbb E\, w_m$; *own* has
-# independent scores, too, but the choices' own $k_i$; *real* has the real scores, over all labels and 128 new
+# independent scores, but the choices' own $k_i$; *real* has the real scores, over all labels and 128 new
 # heads (± standard error).
 
 # %%
@@ -678,11 +678,11 @@ show(
 # While $P$ is small, it grows faster than $w_m$ falls: for $p$ all three numbers rise from $d = 8$ to 12.
 # Once $P$ is near 1, they fall. For $W$ the rise ends at $d = 3$ (Figure 4, left).
 #
-# *Own* is below *random*, as the $k_i$ are more even than at random. *Real* is below *own*, as real scores
-# are linear in the tokens, not independent.
+# *Own* is below *random*, as the $k_i$ are more even. *Real* is below *own*, as real scores are linear in the
+# tokens, not independent.
 #
 # The share of global runs is smallest near $d = 10$ to 16 for $p$ and 4 for $W$. Beyond, the number falls and
-# the share rises. At $d = 4$ the best choice is possible for $p$ in 21 data sets only (18 global): about 16
+# the share rises. At $d = 4$ the best choice is possible for $p$ in 21 data sets (18 global): about 16
 # of 2,000 have equal labels, and there $p = \pm v$ puts all best tokens ahead.
 #
 # For $p$ at $d = 64$ every choice is possible and no finite point stationary (12.2), yet over half of the
