@@ -47,8 +47,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # ## 10.1 The idea in a picture
 #
 # There are $n$ sequences of $T$ tokens $x_{it} \in \mathbb{R}^d$, each with a query $z_i \in \mathbb{R}^d$
-# and a label $y_i = \pm 1$. The head $v$ is fixed, one for all sequences, and with it the scores $\gamma_{it}
-# = y_i\, v \cdot x_{it}$. We train $W$:
+# and a label $y_i = \pm 1$. The head $v$ is fixed, and with it the scores $\gamma_{it} = y_i\, v \cdot
+# x_{it}$. We train $W$:
 #
 # $$L(W) = \frac1n \sum_i \ell(u_i), \qquad u_i = \sum_t s_{it}\, \gamma_{it}, \qquad
 # s_i = \mathrm{softmax}(h_i), \qquad h_{it} = x_{it}^\top W z_i .$$
@@ -549,7 +549,7 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
 # The *own part*, $k = i$, is the same for all queries of length one. (For $T = 2$ it is always positive: let
 # $T \ge 3$.) What do the $n - 1$ *others* add?
 #
-# - **Orthogonal queries:** nothing. The sequence is alone.
+# - **Orthogonal queries:** nothing.
 # - **Random queries:** noise, of mean 0. What two of them add is uncorrelated: its spread grows as
 #   $\sqrt{n-1}$.
 # - **Best tokens as queries:** help, on average. As $g_k x_{k1}^\top$ has the mean $W_1$, each other sequence
@@ -577,15 +577,16 @@ for n, T, d, trials in ((6, 8, 10, 100), (50, 8, 10, 20), (20, 30, 10, 30)):
 
 # %% [markdown]
 # **Help if the queries carry the answer, noise if they do not.** A random own token does about as well as a
-# random query. The order of best, alone and the rest lasts to the end.
+# random query. The order lasts to the end.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.8 Later steps, and more data
 #
 # As $bI$ selects the best tokens of every training set, their Att-SVM is feasible. We follow descent there
-# from zero, with $T = 8$, $d = 10$ and growing steps. To compare with $bI$ write $W = b\,(I + \Delta)$, here
-# with $b = \mathrm{tr}\, W / d$, and call $\varepsilon = \lVert \Delta \rVert_F$ the *error* of $W$. The
-# table has the least cosine of the end to $W_{\mathrm{mm}}$, and the mean ratio and error.
+# from zero, with $T = 8$, $d = 10$ and growing steps. Write $W = b\,(I + \Delta)$, here with $b =
+# \mathrm{tr}\, W / d$, and call $\varepsilon = \lVert \Delta \rVert_F$ the *error* of $W$. For each $n$ the
+# table has the least cosine of the end to $W_{\mathrm{mm}}$, the mean ratios and the mean error of
+# $W_{\mathrm{mm}}$.
 
 
 # %%
@@ -608,8 +609,8 @@ for n, trials in ((50, 20), (400, 5)):
     assert (least > 0.998) & (error(W_mm).mean() > 1.3)
 
 # %% [markdown]
-# **Descent goes to $W_{\mathrm{mm}}$ of the best tokens**, in all 25 trials, but that is far from $bI$: the
-# error is still half of $\lVert I \rVert_F = 3.2$.
+# **Descent goes to $W_{\mathrm{mm}}$ of the best tokens**, in all 25 trials, but that is far from $bI$: at $n
+# = 400$ the error is half of $\lVert I \rVert_F = 3.2$.
 #
 # **Endless data.** Descent on $\bar L$ keeps the form: it moves $b$ and $b_v$. The logits are $b\,(x_t \cdot
 # x_1 + (r - 1)\, \gamma_1 \gamma_t)$. Let $b > 0$ grow. If $(r - 1)\, \gamma_1 \ge 0$, the query is selected.
@@ -617,7 +618,8 @@ for n, trials in ((50, 20), (400, 5)):
 # and for some sequences it does. So the loss comes to its infimum, $\mathbb{E}\, \ell(\gamma_1)$, only if $r
 # \to 1$.
 #
-# **Does descent reach it?** If $b \to \infty$ and $r$ converges, then $r \to 1$.
+# **Does descent reach it?** Yes, if $b \to \infty$ and $r$ converges, as then $r \to 1$. That they do is
+# open.
 #
 # <details><summary>Why (a sketch, for gradient flow)</summary>
 #
@@ -628,8 +630,8 @@ for n, trials in ((50, 20), (400, 5)):
 # integral of this rate diverges, and $r$ cannot stay.
 # </details>
 #
-# The cell draws 5,000 fresh sequences a step. The table has the ratio, and how far the loss on these
-# sequences is above its infimum.
+# The cell draws 5,000 fresh sequences a step. For each $T$, $d$ the table has the ratio, and how far the loss
+# on these sequences is above its infimum.
 
 
 # %%
@@ -762,9 +764,9 @@ check("10.4", falls_by)
 # it is not $W_{\mathrm{mm}}$.
 # </details>
 #
-# The table tests the law where the error is small. Each row has the mean errors of data sets of $n$ and of
-# $16n$ sequences, and by which factor they fall, with its standard error. A rival, the law of averages
-# $n^{-1/2}$, foresees 4 in every row.
+# The table tests the law. Each row has the mean errors of data sets of $n$ and of $16n$ sequences, and by
+# which factor they fall, with its standard error. A rival, the law of averages $n^{-1/2}$, foresees 4 in
+# every row.
 
 
 # %%
@@ -789,7 +791,7 @@ for T, d, n, sets in ((2, 2, 400, 200), (3, 2, 400, 200), (2, 3, 1600, 25), (2, 
     assert abs(falls - falls_by(16, d)) < 2 * spread, again.format("10.4")
 
 # %% [markdown]
-# The law holds within two standard errors here; $d = 2$ and $d = 4$ refuse the rival.
+# The law holds within two standard errors, at $n$ chosen large enough; $d = 2$ and $d = 4$ refuse the rival.
 #
 # **So is it $bI$ that is learned?** If descent ends at $W_{\mathrm{mm}}$ of the best tokens and then $n$
 # grows, yes. But halving a small error takes $2^{d-1}$ times the data: 512 times for $d = 10$.

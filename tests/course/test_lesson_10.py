@@ -104,10 +104,34 @@ def test_no_matrix_but_a_multiple_of_the_identity_lets_no_rival_ahead(d):
     assert sum(found) == 2  # I and 0
 
 
+def svm_errors(lesson, tokens):
+    """From all comparisons, where the lesson takes the nearest."""
+    best = lesson["best_first"](tokens)
+    W = svm.solve(svm.attention_problem(best.X, best.z, torch.zeros(best.y.shape, dtype=torch.int64))).value
+    return lesson["error"](W).numpy()
+
+
+@pytest.mark.parametrize(("n", "T", "d"), [(400, 3, 2), (1600, 2, 3)])
+def test_the_nearest_comparisons_make_the_svm(n, T, d, lesson):
+    """Those that the table's cell hands to the solver, on its own draws; the error is that of W / b - I."""
+    found = lesson["errors"](n, T, d, 4)
+    np.testing.assert_allclose(
+        found, svm_errors(lesson, data.random_tokens(n, T, d, trials=4, seed=9)), rtol=1e-5
+    )
+    W = torch.randn(5, d, d, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) + 2 * torch.eye(
+        d
+    )
+    plain = [np.linalg.norm(w * d / np.trace(w) - np.eye(d)) for w in W.numpy()]
+    np.testing.assert_allclose(lesson["error"](W), plain)
+
+
 @pytest.mark.parametrize(("T", "d"), [(2, 3), (2, 5), (3, 4)])
 def test_the_error_of_the_svm_falls_with_the_data_as_the_theorem_says(T, d, lesson):
     """From 300 to 9,600 sequences, seeds of its own; the rivals, one dimension more and one less."""
-    few, more = (np.mean([lesson["error"](n, T, d, seed) for seed in range(40, 60)]) for n in (300, 9600))
+    few, more = (
+        np.mean([svm_errors(lesson, data.random_tokens(n, T, d, seed=seed)) for seed in range(40, 60)])
+        for n in (300, 9600)
+    )
     power = np.log(few / more) / np.log(32)
     assert 1 / (d + 0.2) < power < 1 / (d - 1.5)
     assert few / more == pytest.approx(falls_by(32, d), rel=0.3)
