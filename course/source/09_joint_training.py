@@ -394,8 +394,7 @@ show(
 # > \frac{\|v\|}{\|p\|} \to \kappa\, \frac{\|v_{\mathrm{mm}}\|}{\|p(\kappa)\|} .$$
 #
 # The second limit, from $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\, p(\kappa)$, gives each
-# ratio one $\kappa$: as $\kappa$ grows the constraints weaken, and $\|p(\kappa)\|$ does not grow. At
-# $\kappa = 0$ $p(\kappa)$ is tight.
+# ratio one $\kappa$: as $\kappa$ grows the constraints weaken, and $\|p(\kappa)\|$ does not grow.
 
 
 # %%
@@ -472,8 +471,8 @@ widgets.sliders(
 #
 # $$p = \Delta\, p_{\mathrm{rel}} + \text{a bounded rest} .$$
 #
-# The angle to $p_{\mathrm{rel}}$ is at most of the order $1/\Delta$, that is $1/\log \|v\|$; and after $t$ plain
-# steps $\|v\|$ is itself only about $\log t$ (lesson 01).
+# The angle to $p_{\mathrm{rel}}$ is at most of the order $1/\Delta$, that is $1/\log \|v\|$; and after $t$
+# plain steps $\|v\|$ is itself only about $\log t$ (lesson 01).
 
 # %% [markdown]
 # ### Exercise 09.3: What the two SVMs leave
@@ -513,9 +512,8 @@ check("09.3", lasting_leads)
 # In the toy with lift $\frac12$ sequences 1 and 2 are mirror images, with equal $c_{it}$. We also
 # train with $(2, -1)$ in place of $(1, -1)$; $v_{\mathrm{mm}}$ and $\mathcal S$ stay as they were.
 #
-# Plain steps are slow. A second run, the *pair*, divides both gradients by the length of the two as one
-# vector: the same flow with another clock (lesson 06.4). **Predict:** does the angle to $p_{\mathrm{rel}}$ only
-# fall?
+# A second, faster run, the *pair*, divides both gradients by the length of the two as one vector: the same
+# flow with another clock (lesson 06.4). **Predict:** does the angle to $p_{\mathrm{rel}}$ only fall?
 
 
 # %%
@@ -586,21 +584,21 @@ ax.set(xlabel=r"$\Delta$", ylabel=r"angle to $p_{\mathrm{rel}}$ (degrees)", xlim
 ax.legend(loc="upper right", fontsize=10)
 show(
     fig,
-    alt="Angle to the relaxed ray against Delta, from the first step. With the token (2, -1) the curve of the "
+    alt="Angle to the relaxed ray against Delta, from the first step. With (2, -1) the curve of the "
     "pair falls from 4.1 to 1.2 degrees near Delta 2, rises to 3.2 near 5.6, and then falls along the dashed "
     "curve; with (1, -1) it falls to 0. Markers of plain descent lie on both curves, up to Delta 4.",
 )
 
 # %% [markdown]
-# **Figure 3.** The angle of $p$ to $p_{\mathrm{rel}}$, from the first step on (blue: from 43 degrees). Dashed:
-# if the leads differed by $\log 2$ from the start.
+# **Figure 3.** The angle of $p$ to $p_{\mathrm{rel}}$, from the first step on (blue: above the frame).
+# Dashed: if the leads differed by $\log 2$ from the start.
 #
-# With $(2, -1)$ $p$ turns **towards $p_{\mathrm{rel}}$, then away, then back**; the plain run ends on the way
-# out. The angle is set by the leads' difference over $\Delta$. At first $\Delta$ outgrows the difference; then
-# the difference catches up, and stops at $\log 2$.
+# With $(2, -1)$ $p$ turns **towards $p_{\mathrm{rel}}$, then away, then back**; the plain run ends on the
+# way out. The angle is set by the leads' difference over $\Delta$. At first $\Delta$ outgrows the
+# difference; then the difference catches up, and stops at $\log 2$.
 #
-# **How late do leads settle?** Of what they lack one part dies like $e^{-\nu \Delta}$, with $\nu$ the smallest
-# eigenvalue of the matrix $(a_j \cdot a_k)\, \lambda_k$ over all comparisons $j, k$ that push.
+# **How late do leads settle?** Of what they lack one part dies like $e^{-\nu \Delta}$, with $\nu$ the
+# smallest eigenvalue of the matrix $(a_j \cdot a_k)\, \lambda_k$ over the $j, k$ that push.
 #
 # <details><summary>Why, and what else may be late</summary>
 #
@@ -619,10 +617,10 @@ show(
 # on the unit sphere in $d = 6$ dimensions, with labels from a fair coin, each at three speeds. They take
 # 30,000 steps of 0.1 for $p$ (stored runs, [`lesson_09.py`](../course/replicate/lesson_09.py)).
 #
-# The choice $\alpha$ is *read off the end of the run*, and gives the SVMs, with $\kappa$ from $\omega$ alone. A
-# run is **decided** if every sequence has at least 0.99 of its attention on one token. We *compare* decided
-# runs whose tight and relaxed SVM are over 8 degrees apart; the box's conditions on multipliers go unchecked.
-
+# The choice $\alpha$ is *read off the end of the run*, and gives the SVMs, with $\kappa$ from $\omega$
+# alone. A run is **decided** if every sequence has at least 0.99 of its attention on one token. We
+# *compare* decided runs whose tight and relaxed SVM are over 8 degrees apart; the box's conditions on
+# multipliers go unchecked.
 
 # %%
 joint = measured("09.joint").load()  # 360 problems at 3 speeds, after 3,000 and 30,000 steps
@@ -646,9 +644,10 @@ assert found.sum(axis=1).tolist() == [969, 941, 459, 131, 42, 449]
 # %% [markdown]
 # **449 of the 459 compared runs are within a degree of the softened SVM**, at step 3,000 only 253.
 #
-# **The pair** we train on 240 random problems at each of four sizes. **Predict** for the decided runs: does the
-# angle to $p_{\mathrm{rel}}$ fall like $1/\Delta$ from step 3,000 to step 30,000? In 445 of them the conditions
-# of section 9.5 hold: how near are all leads to exercise 09.3, and does $\nu$ tell which are not?
+# **The pair** we train on 240 random problems at each of four sizes. **Predict** for the decided runs: does
+# the angle to $p_{\mathrm{rel}}$ fall like $1/\Delta$ from step 3,000 to step 30,000? In 445 of them the
+# conditions of section 9.5 hold: how near are all leads to exercise 09.3, and does $\nu$ tell which are
+# not?
 
 
 # %%
@@ -662,8 +661,8 @@ def row(name, values, runs):
 
 
 pair = measured("09.pair").load()  # 960 problems, after 3,000 and 30,000 steps
-# Stored for each run: relaxed, the cosine of p to p_rel; Delta; error, the largest of the leads, and rate, nu;
-# both NaN unless the run is decided and the conditions hold. For each sequence: most, its largest attention.
+# Stored for each run: relaxed, p's cosine to p_rel; Delta; error, the largest of the leads, and rate, nu,
+# NaN unless the run is decided and the conditions hold. For each sequence: most, its largest attention.
 undecided = pair.most.values < 0.99  # (4 sizes, 2 times, 240 runs, 8 sequences)
 (early, decided), every = ~undecided.any(axis=-1).swapaxes(0, 1), np.full((4, 240), True)
 off = np.degrees(np.arccos(pair.relaxed.values.clip(max=1)))
@@ -680,7 +679,7 @@ rows = [
     row("    foretold slow", slow, now < 0.05),
     row("others: foretold slow", slow, missed),
     row("    slow: now nearer", now < before, missed),
-    row("    wrong: farther", now >= before, missed),
+    row("    wrong: no nearer", now >= before, missed),
     row("    undecided before", np.isnan(before), missed),
     row("    angle falls to", off[:, 1] / off[:, 0], early & missed),
 ]
@@ -690,12 +689,11 @@ assert np.allclose([one[-1] for one in rows[6:]], [7, 184, 196, 8, 47, 0.72], at
 
 # %% [markdown]
 # **How near is $p$?** The median angle is 4.4 degrees for $n = 3$ and 8.5 for $n = 8$. From step 3,000 on it
-# falls to 0.69 in the median run, not quite like $1/\Delta$, and to 0.72 where the leads are still off (last
-# row).
+# falls to 0.69 in the median run, not quite like $1/\Delta$; where the leads are still off, to 0.72.
 #
-# **The leads are within 0.05 in 194 of 445 runs.** We call a run *foretold slow* if $e^{-\nu \Delta} \ge 0.05$.
-# That holds for 184 of the 251 others, and for 7 of the 194. Of the 251 others 196 are *slow*, nearer than
-# at step 3,000; 8 are *wrong* so far, no nearer; 47 were *undecided* at step 3,000.
+# **The leads are within 0.05 in 194 of 445 runs.** Most others come late, as in Figure 3. A run is *foretold
+# slow* if $e^{-\nu \Delta} \ge 0.05$: so are 184 of the 251 others, and 7 of the 194. Of the 251 others 196
+# are *slow*, nearer than at step 3,000; 8 are *wrong* so far, no nearer; 47 were *undecided* at step 3,000.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Late, or soft for good
@@ -774,12 +772,13 @@ assert abs(kept[-1, :2] - 1 + third[:2, 1]).max() < 0.004
 assert np.allclose(told / steps[:, None], [[0.99, 1, 1], [0.45, 0.89, 0.99]], atol=0.01), again.format("09.4")
 
 # %% [markdown]
-# **The late ones are foretold only as well as the rest has settled:** with $q = 0.2$ step 100 is 55% off, step
-# 300 11%.
+# In these two late runs the forecast is as good as the rest has settled: with $q = 0.2$ step 100 is 55% off,
+# step 300 11%.
 #
-# **On random problems** we count the sequences outside $\mathcal S$. Foretold: those with $\tau = 0$ are undecided and *at the margin*, their mixture's output at
-# $v_{\mathrm{mm}}$ within 0.005 of $1 + \Delta / u_{\min}$ (rival: of 1). Of the *late* ones, undecided at step
-# 3,000 with $\tau > 0.01$, exercise 09.4 says which are undecided at step 30,000.
+# **On random problems** we count the sequences outside $\mathcal S$. Foretold: those with $\tau = 0$ are
+# undecided and *at the margin*, their mixture's output at $v_{\mathrm{mm}}$ within 0.005 of
+# $1 + \Delta / u_{\min}$ (rival: of 1). Of the *late* ones, undecided at step 3,000 with $\tau > 0.01$,
+# exercise 09.4 says which are undecided at step 30,000.
 
 # %%
 # Stored too, for each run: u_min; for each sequence: lead and tau, see above; output, that of its
@@ -814,17 +813,17 @@ progress("09")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# Under the conditions of section 9.4 $v$ has the direction of the **label SVM** and $p$ that of an **Att-SVM**:
-# tight at ratio 0, softened in between, *relaxed* from a **border** on. Plain descent should end at the relaxed
-# one, but $\Delta$ grows only like $2 \log \log t$. The leads $\tau$ say which sequences decide. These are
-# arguments, not theorems.
+# Under the conditions of section 9.4 $v$ has the direction of the **label SVM** and $p$ that of an
+# **Att-SVM**: tight at ratio 0, softened in between, *relaxed* from a **border** on. Plain descent should
+# end at the relaxed one, but $\Delta$ grows only like $2 \log \log t$. The leads $\tau$ say which sequences
+# decide. These are arguments, not theorems.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | toy, fixed speed: angle of $p$ | exercise 09.2 | 18 of 18 runs within 0.05 degrees |
 # | random, fixed speed: $v$ | label SVM | 941 of 969 runs within 1 degree |
 # | random, fixed speed: $p$ | softened SVM | 449 of 459 runs within 1 degree |
-# | random, the pair: $p$ | relaxed, like $1/\Delta$ | 415 runs, median quotients: angle 0.69, $1/\Delta$ 0.63 |
+# | random, the pair: $p$ | relaxed, like $1/\Delta$ | 415 runs, median quotients 0.69, of $1/\Delta$ 0.63 |
 # | the same: leads | exercise 09.3 | within 0.05 in 194 of 445 runs; 184 of the others foretold slow |
 # | the same: $\tau = 0$ | undecided, at the margin | 505 of 529 sequences, 383 of these (rival: 124) |
 # | the same: late | exercise 09.4 | 177 of 201 sequences (all undecided: 135) |
