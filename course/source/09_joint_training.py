@@ -613,7 +613,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Problems at random
 #
-# Beyond the toy we take 360 random problems of $n = 4$ sequences of $T = 4$ tokens, uniform
+# We take 360 random problems of $n = 4$ sequences of $T = 4$ tokens, uniform
 # on the unit sphere in $d = 6$ dimensions, with labels from a fair coin, each at three speeds. They take
 # 30,000 steps of 0.1 for $p$ (stored runs, [`lesson_09.py`](../course/replicate/lesson_09.py)).
 #
@@ -677,7 +677,7 @@ rows = [
     row("    1/Delta to", Delta[:, 0] / Delta[:, 1], early & decided),
     row("leads within 0.05", now < 0.05, now >= 0),
     row("    foretold slow", slow, now < 0.05),
-    row("others: foretold slow", slow, missed),
+    row("others foretold slow", slow, missed),
     row("    slow: now nearer", now < before, missed),
     row("    wrong: no nearer", now >= before, missed),
     row("    undecided before", np.isnan(before), missed),
