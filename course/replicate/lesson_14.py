@@ -1,7 +1,5 @@
 """Lesson 14 at length: which choices of tokens one W can make for all positions, and which training makes."""
 
-import dataclasses
-
 import torch
 
 from course.replicate.stored import Measured
@@ -9,29 +7,11 @@ from mini_attn import data, geometry, models, optim, svm, train
 
 
 def positions(n, T, d, mask, *, trials, seed):
-    """Random tokens in which every position asks, with a fair label of its own.
-
-    Args:
-        mask: what a position k = 1, ..., T sees. "full": everything; "causal": t <= k; "shuffled": as many
-            tokens as when causal, but random ones; "three": three random tokens, for all k; "no runner-up":
-            all but its second best token; "no other one": all but a random token that is neither best nor
-            second best.
-    """
+    """Random tokens in which every position asks, with a fair label of its own; mask: "full" or "causal"."""
     drawn = data.random_tokens(n, T, d, trials=trials, seed=seed)
     generator = torch.Generator().manual_seed(seed + 1)
     y = 2.0 * torch.randint(0, 2, (trials, n, T), generator=generator).to(torch.float64) - 1.0
-    order = torch.rand(trials, n, T, T, generator=generator)
-    tokens = data.every_position(drawn.X, y, drawn.v, causal=mask == "causal")
-    if mask in ("full", "causal"):
-        return tokens
-    if mask in ("shuffled", "three"):
-        number = torch.arange(1, T + 1)[:, None] if mask == "shuffled" else 3
-        sees = order.argsort(-1).argsort(-1) < number
-    else:
-        rank = tokens.scores.argsort(-1, descending=True).argsort(-1).unflatten(-2, (n, T))
-        place = 1 if mask == "no runner-up" else 2 + (order[..., :1] * (T - 2)).long()
-        sees = rank != place
-    return dataclasses.replace(tokens, mask=sees.flatten(-3, -2))
+    return data.every_position(drawn.X, y, drawn.v, causal=mask == "causal")
 
 
 def random_choice(tokens, seed):
@@ -40,21 +20,37 @@ def random_choice(tokens, seed):
     return chance.masked_fill(~tokens.scores.isfinite(), -1.0).argmax(-1)
 
 
+def reached(problems):
+    """Whether some W makes the choice, in each trial."""
+    status = svm.solve(problems, throw=False).status
+    assert "stopped" not in status  # "unreachable", very rare, is infeasible up to rounding
+    return status == "optimal"
+
+
 def feasible(n, T, mask, d, *, trials, seed):
     """Whether some W makes a random choice of tokens, and whether some W makes the best choice."""
     tokens = positions(n, T, d, mask, trials=trials, seed=seed)
-    found = {}
-    for name, choice in (("random", random_choice(tokens, seed)), ("best", tokens.optimal)):
-        status = svm.solve(svm.sequence_problem(tokens, choice), throw=False).status
-        assert "stopped" not in status  # "unreachable", very rare, is infeasible up to rounding
-        found[name] = status == "optimal"
-    return found
+    choices = {"random": random_choice(tokens, seed), "best": tokens.optimal}
+    return {name: reached(svm.sequence_problem(tokens, choice)) for name, choice in choices.items()}
 
 
-def feasible_by_size(size, *, trials, seed):
-    """Whether some W makes a random choice, with full attention, for a size "n T d"."""
+def feasible_by_size(size, tokens, *, trials, seed):
+    """Whether some W makes a random choice, with full attention, for a size "n T d".
+
+    Args:
+        tokens: "shared": of length one, the same for all positions of a sequence, which ask with them;
+            "own": of length one, each position has its own and a Gaussian query; "Gaussian": its own, not
+            scaled to length one.
+    """
     n, T, d = map(int, size.split())
-    return {"random": feasible(n, T, "full", d, trials=trials, seed=seed)["random"]}
+    if tokens == "shared":
+        return {"random": feasible(n, T, "full", d, trials=trials, seed=seed)["random"]}
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(trials, n * T, T, d, dtype=torch.float64, generator=generator)
+    z = torch.randn(trials, n * T, d, dtype=torch.float64, generator=generator)
+    choice = torch.randint(0, T, (trials, n * T), generator=generator)
+    X = X if tokens == "Gaussian" else X / X.norm(dim=-1, keepdim=True)
+    return {"random": reached(svm.attention_problem(X, z, choice))}
 
 
 def attention_after(tokens, *steps):
@@ -100,7 +96,7 @@ def misses(size, mask, *, trials, seed):
     return {**filled, "feasible": status == "optimal"}
 
 
-LONG = ["2 8 4", "2 8 5", "2 8 6", "1 16 5", "1 16 6", "1 16 7"]
+SHAPES = ["1 3 2", "1 5 3", "6 5 6", "2 8 4", "2 8 5", "2 8 6", "1 16 5", "1 16 6", "1 16 7"]
 SIZES = ["2 3 5", "2 5 7", "2 8 10", "2 16 16"]
 
 MEASURED = [
@@ -116,12 +112,12 @@ MEASURED = [
     ),
     Measured(
         "14.longer",
-        "Which random choices one W can make for longer sequences.",
+        "Which random choices one W can make, for longer sequences too, and of which tokens.",
         feasible_by_size,
-        {"size": LONG},
-        trials=100,
-        batch=20,
-        minutes=1,
+        {"size": SHAPES, "tokens": ["shared", "own", "Gaussian"]},
+        trials=300,
+        batch=60,
+        minutes=2,
     ),
     Measured(
         "14.misses",
