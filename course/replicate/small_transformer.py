@@ -109,7 +109,7 @@ def learn(P, X, real, y, steps, batch, decay=0.0, lr=3e-3, seed=0, look=None):
 # ------------------------------------------------------------------ a single attention layer, taken apart
 INGREDIENTS = (
     "readout learns", "K and Q", "embeddings learn", "Adam", "every token asks", "norm before the readout",
-    "residual and MLP", "second layer",
+    "residual and MLP", "second layer", "weight decay",
 )  # fmt: skip
 
 

@@ -57,7 +57,8 @@ def descend(P, X, trained, y, has, steps, look):
     it: L rounds to 0 where all margins exceed 745, and there every weight would stand still. Nor do slopes
     of W vanish with a decided attention: in one layer they are taken through a log-scaled softmax.
     """
-    adam = torch.optim.Adam([P[name] for name in trained], lr=3e-3)
+    decay = float("weight decay" in has)
+    adam = torch.optim.AdamW([P[name] for name in trained], lr=3e-3, weight_decay=decay)
     grow = {*has} in ({"embeddings learn"}, {"embeddings learn", "every token asks"}, {"residual and MLP"})
     scaled = [name for name in trained if name[0] in "WKQ"] if grow else []  # there attention saturates
     exact = [name for name in trained if name not in scaled]
@@ -79,6 +80,7 @@ def descend(P, X, trained, y, has, steps, look):
                 if "Adam" in has:
                     w.grad = slope
                     continue
+                w.mul_(1 - 0.01 * decay)
                 flat = slope.flatten(1)
                 largest = flat.abs().amax(1, keepdim=True)
                 # tokens that coincide at the start give layer 2 a slope of exactly 0; later, none is cut
@@ -106,8 +108,8 @@ def taken_apart(setting, *, trials, seed, steps=300):
     """One attention layer on 16 sentences; "+ x": with an ingredient.
 
     Of the last layer: the cosine of W with the hard-margin SVM of what it selects, at its own inputs; the
-    same for a random movement, made of its tokens; with keys and queries, the cosines of both with nuclear
-    SVMs; the share of decided choices, and the length of W.
+    same for a random movement, made of its tokens; with keys and queries, the cosine with the nuclear SVM;
+    the share of decided choices, and the length of W.
     """
     has = ingredients(setting)
     X, y, E = few_sentences(trials, seed % 10_000)
@@ -132,15 +134,11 @@ def taken_apart(setting, *, trials, seed, steps=300):
     R = torch.einsum("rikt,ritd,rike->rde", c - c.mean(-1, keepdim=True), a, asks)
     R = R * ((W - W_0).norm(dim=(-2, -1)) / R.norm(dim=(-2, -1)))[:, None, None]
     random = hard(a, asks, (asks @ (W_0 + R).mT[:, None] @ a.mT).argmax(-1))
-    if has == ("K and Q",):
-        nuclear, its_nuclear = (svm.solve(one, norm="nuc", throw=False).value for one in (problem, random))
-    else:
-        nuclear = its_nuclear = torch.nan * W
+    nuclear = svm.solve(problem, norm="nuc", throw=False).value if has == ("K and Q",) else torch.nan * W
     return {
         "whole": cosine(W, fitted.value).float(),
         "whole_never_trained": cosine(W_0 + R, svm.solve(random, throw=False).value).float(),
         "nuclear": cosine(W, nuclear).float(),
-        "nuclear_never_trained": cosine(W_0 + R, its_nuclear).float(),
         "decided": (s.amax(-1) > 0.99).double().mean((1, 2)).float(),
         "length": W.norm(dim=(-2, -1)).float(),
     }
