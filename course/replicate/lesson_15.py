@@ -101,10 +101,11 @@ def selection(rho, *, trials, seed):
     """Which tokens a run of one exponent selects from W_0 = 0, and in which norms its choice is held.
 
     Returns:
-        chosen (trials, 6); scores (trials, 6, 8); support (trials, 3, 6, 8), the choice's support tokens in
-        the norms 1.1, 2 and 3; finer and longer (trials,): whether the run selects the same with steps half
-        as long on the same path, or after four times as many; held (trials, 3): whether a run in each norm,
-        from the direction of this run's end with least lead 10, ends on its choice.
+        chosen (trials, 6); better (trials, 3): at the SVMs of the choice in the norms 1.1, 2 and 3, scaled to
+        a least lead of 1, the least lead over a token of a higher score, infinite if there is none; finer and
+        longer (trials,): whether the run selects the same with steps half as long on the same path, or after
+        four times as many; held (trials, 3): whether a run in each norm, from the direction of this run's end
+        with least lead 10, ends on its choice.
     """
     tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
 
@@ -119,11 +120,14 @@ def selection(rho, *, trials, seed):
     logits = torch.stack([tokens.compare(tokens.z @ solution(tokens, choice, one).mT) for one in ETA], 1)
     if logits.isnan().any() or (lead <= 0).any():
         raise RuntimeError("a run that has not decided, or a choice without SVM")
+    choices = choice[:, None].expand(-1, 3, -1)
+    least = geometry.margins(logits, choices).amin((-2, -1))
+    leads = (logits.gather(-1, choices[..., None]) - logits) / least[..., None, None]
+    higher = tokens.scores > tokens.scores.gather(-1, choice[..., None])
     ends = [kept(tokens, run(one, W_0=10 * model.W / lead[:, None, None])) for one in ETA]
     return {
         "chosen": choice.to(torch.int8),
-        "scores": tokens.scores.float(),
-        "support": geometry.support_tokens(logits, choice[:, None].expand(-1, 3, -1), tol=1e-3),
+        "better": leads.masked_fill(~higher[:, None], torch.inf).amin((-2, -1)).float(),
         "finer": (kept(tokens, run(rho, finer=2)) == choice).all(-1),
         "longer": (kept(tokens, run(rho, steps=4 * STEPS)) == choice).all(-1),
         "held": torch.stack([(end == choice).all(-1) for end in ends], 1),
