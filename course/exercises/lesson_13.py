@@ -302,58 +302,80 @@ THIRD = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.4 how do the pulls change
-def _growth(pi, K):
-    return 1 - K @ pi
+# --------------------------------------------------------------------------- 13.4 will it mix
+def _slopes_by(
+    best=lambda X, V, y: (y * _head(X, V)).argmax(),
+    gradient=lambda X, V, b: _gradient(X[b], V),
+    ways=lambda X, b: X - X[b],
+    signed=lambda y: y,
+):
+    def answer(X, V, y):
+        b = best(X, V, y)
+        return signed(y) * (ways(X, b) * gradient(X, V, b)).sum(axis=-1)
+
+    return answer
 
 
-def _growth_cases(rng):
-    """One token that would help, alone; then some among others, of unlike sizes."""
-    cases = [(np.array([-rng.uniform(0.2, 0.5)]), np.array([[rng.uniform(1.5, 2)]]))]
-    for m, helping in ((3, 1), (5, 2)):
-        rows = rng.normal(size=(m, m + 2)) + 0.7
-        pi = rng.uniform(0.2, 2, size=m)
-        pi[rng.permutation(m)[:helping]] *= -1
-        cases.append((pi, rows @ rows.T / m))
+_slopes = _slopes_by()
+
+
+def _slopes_cases(rng):
+    """Both labels; the best token is never the first, and an edge rises just where the label is -1."""
+    cases = []
+    for y, T, d in ((-1.0, 3, 2), (1.0, 4, 3), (-1.0, 5, 4), (-1.0, 4, 6), (1.0, 3, 5)):
+        while True:
+            X, V = _units(rng, T, d) * rng.uniform(0.7, 1.3, size=(T, 1)), _units(rng, d + 1, d)
+            V *= rng.uniform(0.3, 0.6, size=(d + 1, 1))
+            f, b = _head(X, V), (y * _head(X, V)).argmax()
+            slopes = _slopes(X, V, y)
+            clear = np.ptp(f) > 0.2 and np.abs(np.delete(slopes, b)).min() > 0.05
+            if b > 0 and clear and (slopes.max() > 0) == (y < 0):
+                break
+        cases.append((X, V, y))
     return cases
 
 
-GROWTH = Exercise(
+SLOPES = Exercise(
     id="13.4",
-    title="How do the pulls change?",
+    title="Will it mix?",
     points=3,
-    minutes=15,
+    minutes=12,
     difficulty=2,
-    reference=_growth,
-    cases=_growth_cases,
+    reference=_slopes,
+    cases=_slopes_cases,
     misconceptions=known(
-        lambda pi, K: 1 + K @ pi,
-        "A sign. What a token and the others pull makes its own lag grow.",
-        lambda pi, K: -K @ pi,
-        "The 1 is missing: pi contains the time itself, so log|pi| grows by 1 for each unit of log time.",
-        lambda pi, K: 1 - np.diag(K) * pi,
-        "Right for a token that pulls alone. The others move W, and so its lag, too: all of K pi counts.",
-        lambda pi, K: 1 - (K - np.diag(np.diag(K))) @ pi,
-        "The others are there, its own pull is not: the sum in the lag's rate includes u = t.",
-        lambda pi, K: 1 + 1 / (np.diag(K) * np.abs(pi)),
-        "That is the time of return of a token that pulls alone, in units of now. Asked is the growth of "
-        "log|pi|, with the pulls of the others.",
-        lambda pi, K: pi * (1 - K @ pi),
-        "That is the derivative of pi. Of log|pi| it is that divided by pi.",
-        lambda pi, K: K @ pi,
-        "That is the rate of the lag. And log|pi| = log tau - lag and a constant.",
-        lambda pi, K: 1 - K @ np.abs(pi),
-        "No absolute values in the sum: a pull below 0 counts with its sign.",
-        lambda pi, K: np.sign(pi) * (1 - K @ pi),
-        "The sign of pi has no part in the derivative of log|pi|.",
-        lambda pi, K: 1 - K.sum(axis=1) * pi,
-        "(K pi)_t is the sum of K_tu pi_u over u: each pull counts with its own factor.",
-        lambda pi, K: 1 - pi,
-        "How far a pull moves a lag is K: the products of the rows are missing.",
-        lambda pi, K: 1 - pi @ K @ pi,
-        "One number for all. Each token has its own lag: return K pi's entries, not pi K pi.",
+        _slopes_by(signed=lambda y: 1),
+        "That is how fast f grows. Asked is y f: for the label -1 what lowers f helps.",
+        _slopes_by(best=lambda X, V, y: _head(X, V).argmax()),
+        "The best token has the largest y f: for the label -1 that is the smallest f.",
+        _slopes_by(best=lambda X, V, y: (y * _head(X, V)).argmin()),
+        "Those edges leave the worst token: the best has the largest y f.",
+        _slopes_by(ways=lambda X, b: X[b] - X),
+        "A sign: attention moves to x_t, so xbar moves along x_t - x_b.",
+        _slopes_by(ways=lambda X, b: X),
+        "Attention is moved, not added: what x_t gains the best token loses. xbar moves along x_t - x_b.",
+        lambda X, V, y: y * (_head(X, V) - _head(X, V)[(y * _head(X, V)).argmax()]),
+        "That compares the two ends of each edge: never above 0. Asked is the slope where it starts.",
+        _slopes_by(gradient=lambda X, V, b: _gradient(X, V)),
+        "Those are the slopes where the edges end: all start at the best token, take f's gradient there.",
+        _slopes_by(gradient=lambda X, V, b: _gradient(X.mean(axis=0), V)),
+        "The gradient is the one at the best token, not at the tokens' mean: there all attention is.",
+        _slopes_by(
+            ways=lambda X, b: (X - X[b]) / np.maximum(np.linalg.norm(X - X[b], axis=1, keepdims=True), 1e-300)
+        ),
+        "That is per unit of length. Per unit of attention xbar moves by the whole x_t - x_b.",
+        lambda X, V, y: (_slopes(X, V, y) > 0).astype(float),
+        "Return the rates themselves, not only whether they are above 0.",
+        lambda X, V, y: _slopes(X, V, y).max(),
+        "One number for each token, not only the largest.",
+        lambda X, V, y: np.delete(_slopes(X, V, y), (y * _head(X, V)).argmax()),
+        "The best token itself belongs to the answer, with the rate 0.",
+        lambda X, V, y: (
+            -_slopes(X, V, y) / (1 + np.exp(y * _head(X, V).max() if y > 0 else y * _head(X, V).min()))
+        ),
+        "That is the cost, the growth of the loss. Asked is the growth of y f itself.",
     ),
 )
 
 
-EXERCISES = [CEILING, PARTS, THIRD, GROWTH]
+EXERCISES = [CEILING, PARTS, THIRD, SLOPES]

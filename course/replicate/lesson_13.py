@@ -139,14 +139,14 @@ def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
     }
 
 
-def downhill(X, y, V, rows, W):
+def downhill(X, y, V, rows, W, activation):
     """Where the mean logistic loss falls fastest, with length 1, however small the gradient is: (B, d, d).
 
-    For f = sum_k gelu(4 V_k.x), tokens X (B, n, T, d) and rows x_it z_i^T (B, n T, d d).
+    For f = sum_k act(4 V_k.x), tokens X (B, n, T, d) and rows x_it z_i^T (B, n T, d d).
     """
     h = (rows @ W.reshape(len(W), -1, 1)).reshape(X.shape[:3])
     s, first = softmax(h, axis=-1), np.eye(h.shape[-1], dtype=bool)[h.argmax(axis=-1)]
-    f, slope = _head((s[..., None, :] @ X)[..., 0, :], V)
+    f, slope = _head((s[..., None, :] @ X)[..., 0, :], V, activation)
     value = (X @ slope[..., None])[..., 0]
     value -= value[first].reshape(*h.shape[:2], 1)
     gain = value - (s * value).sum(axis=-1, keepdims=True)
@@ -159,7 +159,7 @@ def downhill(X, y, V, rows, W):
 
 
 def descend(tokens, head, eta: float, marks) -> np.ndarray:
-    """W after each number of normalised steps in marks, (marks, trials, d, d), from 0; gelu(4 V x) only.
+    """W after each number of normalised steps in marks, (marks, trials, d, d), from 0; scale 4 only.
 
     Between two steps, so that the bounce cancels. Attention below 1e-308 counts: only its ratios in a run do.
     """
@@ -168,15 +168,18 @@ def descend(tokens, head, eta: float, marks) -> np.ndarray:
     rows = (X[..., None] * z[:, :, None, None]).reshape(B, n * t, d * d)
     W, at, marks = np.zeros((B, d, d)), [], set(map(int, marks))
     for j in range(1, max(marks) + 1):
-        W = W + eta * downhill(X, y, V, rows, W)
+        W = W + eta * downhill(X, y, V, rows, W, head.activation)
         if j in marks:
-            at.append(W + eta / 2 * downhill(X, y, V, rows, W))
+            at.append(W + eta / 2 * downhill(X, y, V, rows, W, head.activation))
     return np.stack(at)
 
 
-def _head(q, V):
-    """f and its gradient at q (..., d), for f = sum_k gelu(4 V_k.x); q may be complex."""
+def _head(q, V, activation):
+    """f and its gradient at q (..., d), for f = sum_k act(4 V_k.x), gelu or tanh; q may be complex."""
     inner = 4 * q @ np.swapaxes(V, -1, -2)
+    if activation == "tanh":
+        outer = np.tanh(inner)
+        return outer.sum(axis=-1), 4 * (1 - outer**2) @ V
     normal = ndtr(inner)
     slope = 4 * (normal + inner * np.exp(-(inner**2) / 2) / np.sqrt(2 * np.pi)) @ V
     return (inner * normal).sum(axis=-1), slope
@@ -189,8 +192,8 @@ class Flow:
     numbers, whatever d.
     """
 
-    def __init__(self, X, z, y, V):
-        self.X, self.y, self.V = X, y, V
+    def __init__(self, X, z, y, V, activation="gelu"):
+        self.X, self.y, self.V, self.activation = X, y, V, activation
         self.rows = (X[..., None] * z[:, None, None]).reshape(*X.shape[:2], -1)
         flat = self.rows.reshape(X.shape[0] * X.shape[1], -1)
         self.K = flat @ flat.T
@@ -199,7 +202,7 @@ class Flow:
         """-dL/dh (..., n, T)."""
         e = np.exp(h - h.real.max(axis=-1, keepdims=True))
         s = e / e.sum(axis=-1, keepdims=True)
-        f, slope = _head((s[..., None, :] @ self.X)[..., 0, :], self.V)
+        f, slope = _head((s[..., None, :] @ self.X)[..., 0, :], self.V, self.activation)
         value = (self.X @ slope[..., None])[..., 0]
         value = value - np.take_along_axis(value, h.real.argmax(axis=-1)[..., None], axis=-1)
         gain = value - (s * value).sum(axis=-1, keepdims=True)
@@ -251,17 +254,17 @@ def first_return(growth, pi, K, s, now: float, until: float) -> float:
     return float(np.exp(found.t[-1])) if len(found.t_events[0]) else np.inf
 
 
-def return_runs(d: int, steps: int, *, trials: int, seed: int) -> dict:
-    """Normalised steps of .1: which runs mix, pi and K after 3,000, and when a lost token is back.
+def return_runs(d: int, steps: int, kind: str = "gelu", eta: float = 0.1, *, trials: int, seed: int) -> dict:
+    """Normalised steps of length eta: which runs mix, pi and K after 3,000, and when a lost token is back.
 
     Lost is what has attention below 1/2 % after 3,000 steps; a token is back when it is above that again.
     `pi`, `K`, `costs` and `s`, the attention, are of the lost tokens after 3,000 steps, filled up with zeros.
     `unrest` is how far the kept tokens are from their best shares then.
     """
-    tokens, head, _ = problem("gelu", d, trials, seed)
+    tokens, head, _ = problem(kind, d, trials, seed)
     X, z, y, V = (A.numpy() for A in (tokens.X, tokens.z, tokens.y, head.V))
     marks = np.unique(np.geomspace(3000, steps, 200).round().astype(int))
-    h = np.einsum("bntd,jbde,bne->bjnt", X, descend(tokens, head, 0.1, marks), z)
+    h = np.einsum("bntd,jbde,bne->bjnt", X, descend(tokens, head, eta, marks), z)
     s = softmax(h, axis=-1)
     kept = s > BAR
     on_kept = torch.tensor(s[:, 0] * kept[:, 0])
@@ -275,7 +278,7 @@ def return_runs(d: int, steps: int, *, trials: int, seed: int) -> dict:
         first = kept[run, 0]
         mixes[run] = (first.sum(-1) > 1).any() and not first.all()
         if mixes[run]:
-            flow, m = Flow(X[run], z[run], y[run], V[run]), (~first).sum()
+            flow, m = Flow(X[run], z[run], y[run], V[run], kind), (~first).sum()
             time = 2 * 3000 / flow.steepest(h[run, 0])
             pi[run, :m], K[run, :m, :m] = flow.pulls(first, h[run, 0], time)
             low[run, :m] = s[run, 0][~first]
@@ -311,10 +314,11 @@ def svm_lags(K):
     return K @ nnls(root.T, np.linalg.solve(root, np.ones(len(K))))[0]
 
 
-def lost_runs(bar: float = 0.01) -> Lost:
-    """From the stored sweeps 13.returns and 13.again."""
-    both = [measured(name).load().squeeze("steps") for name in ("13.returns", "13.again")]
-    found = xr.concat(both, "d")
+def lost_runs(bar: float = 0.01, fresh: str = "") -> Lost:
+    """From the stored sweeps 13.returns and 13.again, or of one kind of head from 13.fresh."""
+    names = ("13.fresh",) if fresh else ("13.returns", "13.again")
+    found = xr.concat([measured(name).load().squeeze("steps") for name in names], "d")
+    found = found.sel(kind=fresh).squeeze("eta") if fresh else found
     names = "pi", "K", "costs", "s", "unrest", "back"
     pi, K, costs, s, unrest, back = (np.concatenate(list(found[name].values)) for name in names)
     lost = np.flatnonzero((pi < 0).any(axis=1))
@@ -370,6 +374,16 @@ MEASURED = [
         trials=300,
         batch=50,
         minutes=4,
+    ),
+    Measured(
+        "13.fresh",
+        "The same with two heads, half the steps' length and problems of another seed.",
+        return_runs,
+        {"kind": ["gelu", "tanh"], "eta": [0.05], "d": [5, 6], "steps": [60_000]},
+        trials=200,
+        batch=200,
+        seed=1,
+        minutes=2,
     ),
     Measured(
         "13.runs",

@@ -90,7 +90,7 @@ def draw_triangle(ax, x, V, y, scale=4.0):
     ax.tricontour(*points.T, levels, levels=[0], colors=[BLACK], linestyles="dashed", linewidths=1)
     ax.plot(*np.vstack([x, x[:1]]).T, color=BLACK, linewidth=1)
     top = points[levels.argmax()]
-    ax.plot(*top, "*", color=ORANGE, markersize=20, markeredgecolor="white")
+    ax.plot(*top, "*", color=ORANGE, markersize=13, markeredgecolor="white")
     for t, (point, shift) in enumerate(zip(x, ((8, 4), (-24, 4), (-24, -8)), strict=True)):
         ax.annotate(f"$x_{t + 1}$", point, shift, textcoords="offset points", fontsize=13)
     ax.spines[:].set_visible(False)
@@ -156,6 +156,13 @@ widgets.sliders(
 # > differentiable, a mixture is strictly better than every token **if and only if** $y f$ rises along an edge
 # > (to another token) that leaves a best token.
 #
+# <details><summary>Proof of the last sentence</summary>
+#
+# If $y f$ rises along an edge, a short way along it is better. If it rises along none that leaves a best
+# token $x_b$, then the tangent plane of $y f$ at $x_b$ is nowhere on the hull above $y f(x_b)$, as a plane is
+# largest at a token. And a concave function lies below its tangent plane.
+# </details>
+#
 # A ReLU head is convex everywhere, ours where all $|4 V_k \cdot x| \le \sqrt 2$ (the second derivative of
 # $\mathrm{gelu}(u)$ is $2 - u^2$ times the normal density). We now shrink $V$ until this holds.
 
@@ -220,7 +227,8 @@ assert top - value < 0.001, again.format("13.1")
 # > **The limit with several tokens kept** (informal, after Tarzanagh et al., 2023; conditions ours; measured,
 # > not proved). Sequence $i$ keeps the tokens $O_i$, with shares $s_{it} > 0$. As $R = \|W\|_F$ grows, a
 # > locally best $W$ is $\frac RN W_{\mathrm{dir}}$, with $N = \|W_{\mathrm{dir}}\|_F$, plus a bounded matrix.
-# > Its part in the span of the *equality rows* $(x_{ia} - x_{ib}) z_i^\top$ tends to $W_{\mathrm{fin}}$:
+# > The part of $W$ in the span of the *equality rows* $(x_{ia} - x_{ib}) z_i^\top$ tends to
+# > $W_{\mathrm{fin}}$:
 # >
 # > $$W_{\mathrm{dir}} = \arg\min_W \|W\|_F \quad \text{s.t.} \quad (x_{ia} - x_{ib})^\top W z_i = 0, \qquad
 # > (x_{ia} - x_{it})^\top W z_i \ge 1 \qquad (a, b \in O_i,\ t \notin O_i),$$
@@ -284,8 +292,8 @@ print(f"best mixture {s_best}, p_fin {p_fin}, p_dir {p_dir}")
 
 # %% [markdown]
 # **In a larger space, what settles the other directions?** Write $W = W_{\mathrm{fin}} + w$, with $w$
-# perpendicular to the equality rows. The kept shares are then right. What is left of the loss is the sum of
-# $c_{it} s_{it}$ over the dropped tokens, and $s_{it} = s_{ia} e^{-\text{lag}}$, with any kept token $a$.
+# perpendicular to the equality rows. The kept shares are then right. What is left of the loss is, up to a
+# factor, the sum of $c_{it} s_{it}$ over the dropped tokens, and $s_{it} = s_{ia} e^{-\text{lag}}$, with any kept token $a$.
 #
 # Let $F_t$ be the row $(x_{ia} - x_{it}) z_i^\top$ of a support token, as a vector, less its part in the
 # span of the equality rows. Its lag is $(x_{ia} - x_{it})^\top W_{\mathrm{fin}} z_i + F_t \cdot w$. So what
@@ -378,7 +386,8 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Left: dark where $y f$ is near its best; dashed, $p_{\mathrm{fin}}$ plus multiples of
-# $p_{\mathrm{dir}}$. A run with steps of 0.1, its first 40 and three later ones. Right: the length of $p$.
+# $p_{\mathrm{dir}}$; the axes differ in scale. A run with steps of 0.1, its first 40 and three later ones.
+# Right: the length of $p$ midway between two steps.
 
 # %% [markdown]
 # The loss is a **valley**: steep across, where the kept ratio changes, and nearly flat along, where only the
@@ -409,29 +418,67 @@ H = (uphill(far + 1e-3 * np.outer([1, -1], across)) @ across @ [1, -1]) / 2e-3
 for j in (100, 1000, 30_000):
     foretold, sides = N * np.log(2 * q * j / (H * N**2)), (walk[j : j + 2, 1] - p_fin) @ across / 0.1
     print(f"j = {j:6,}: R foretold {foretold:.2f}, found {lengths[j].round(2)}; off the floor {sides} eta")
-assert (np.abs(lengths[30_000] - foretold) < 0.03).all()
+later = np.arange(1000, 30_001)
+assert (np.abs(lengths[later].T - N * np.log(2 * q * later / (H * N**2))) < 0.03).all()
 assert np.allclose(np.abs(sides), 0.5, atol=0.05), again.format("13.2")
 
 # %% [markdown]
-# At $j = 30{,}000$ $R$ is as foretold within .03. **Ten times the steps add only $N \log 10$.**
+# From step 1,000 on $R$ is as foretold within .03. **Ten times the steps add only $N \log 10$.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.5 Which tokens are kept?
 #
 # Does the edge rule of 13.2 hold in the paper's problems? They have three sequences of four tokens of length
 # 1, a query each, random labels (at least one $-1$), and a fixed head of $d$ hidden units, $V$ Gaussian with
-# $\|V\|_F = 1$, output weights $+1$. As descent is slow, `newton.newton_path` finds a locally best $W$ of
-# each length $R$ from the one before, by Newton steps: the *path*.
+# $\|V\|_F = 1$, output weights $+1$.
+
+
+# %% [markdown]
+# ### Exercise 13.4: Will it mix?
 #
-# **Which tokens does it keep?** Along the path a kept token stops falling behind. A dropped one goes on: for
-# each unit of $R$ by its lag in the SVM over $N$. So $N$ times this rate tends to 0, or to 1 and more. **We
-# divide at $\frac12$**, repeatedly, as $N$ depends on the kept set. The SVM's lags must then foresee *every*
-# rate.
+# ★★☆ · 12 minutes
+#
+# All attention of a sequence is on its best single token. Return how fast $y f$ grows, per unit of attention,
+# when attention begins to move from there to each token $t$ (0 for the best token itself).
+#
+# <details><summary>Hint</summary>
+#
+# With the share $\epsilon$ moved to token $t$, where is $\bar x$?
+# </details>
 
 
 # %%
-drawn, all_heads, _ = lesson_13.problem("gelu", 6, 200, seed=1)
-tokens = data.TokenData(*(A[[138]] for A in (drawn.X, drawn.z, drawn.y, drawn.v)))  # run 138
+@exercise("13.4")
+def slopes(X, V, y):
+    """Return the rates (T,) for tokens X (T, d), V and a label y."""
+    ### BEGIN SOLUTION
+    best = (y * head(X, V)).argmax()
+    return y * (X - X[best]) @ gradient(X[best], V)
+    ### END SOLUTION
+
+
+# %%
+check("13.4", slopes)
+
+# %%
+drawn, all_heads, _ = lesson_13.problem("gelu", 6, 200, seed=1)  # 200 problems; we take 40
+part_of = data.TokenData(*(A[120:160] for A in (drawn.X, drawn.z, drawn.y, drawn.v)))
+each = zip(part_of.X.numpy(), all_heads.V[120:160].numpy(), part_of.y.numpy(), strict=True)
+rise = np.array([[slopes(X[i], V_run, y[i]) for i in range(3)] for X, V_run, y in each])  # (40, 3, 4)
+for i in range(3):
+    print(f"run 138, sequence {i + 1}: y = {part_of.y[18, i]:+.0f}, slopes {rise[18, i].round(2)}")
+
+# %% [markdown]
+# **Predict before you read on.** Which tokens does each of the three sequences keep?
+#
+# As descent is slow, `newton.newton_path` finds a locally best $W$ of each length $R$ from the one before, by
+# Newton steps: the *path*. Along it a kept token stops falling behind. A dropped one goes on: for each unit
+# of $R$ by its lag in the SVM over $N$. So $N$ times this rate tends to 0, or to 1 and more. **We divide at
+# $\frac12$**, repeatedly, as $N$ depends on the kept set. The SVM's lags must then foresee *every* rate.
+
+
+# %%
+tokens = data.TokenData(*(A[[138]] for A in (drawn.X, drawn.z, drawn.y, drawn.v)))
 mlp = heads.MLPHead(6, 6, 1, "gelu", 4.0, init=all_heads.V[[138]])
 path = newton.newton_path(models.CrossAttention(6, trials=1, head=mlp), tokens, lesson_13.RADII[:16])
 logits = torch.einsum("bntd,rbde,bne->rbnt", tokens.X, path["W"], tokens.z)
@@ -448,30 +495,37 @@ for name, of in rows.items():
     print(f"{name:20s}", *(str(row.double().numpy().round(2) + 0.0) for row in of[0]))
 
 # %% [markdown]
-# They do; the second sequence keeps three tokens.
+# They do. The second sequence keeps its best token and the two to which an edge rises.
 #
-# **Are the parts right?** For 40 problems we add them one by one to $W$'s own multiple of $W_{\mathrm{dir}}$,
-# at $R = 32$.
+# **Are the parts right?** For the 40 problems we add them one by one to $W$'s own multiple of
+# $W_{\mathrm{dir}}$, at $R = 16$ and at 32. A row has the medians over the 40.
 
 
 # %%
-part_of = data.TokenData(*(A[120:160] for A in (drawn.X, drawn.z, drawn.y, drawn.v)))
-off, parts = [], lesson_13.ends(part_of, all_heads.V[120:160])  # at the last R, matrices as vectors
-for W, W_dir, W_fin, F, q, _ in parts:
-    assert min(q.min(), np.linalg.solve(F @ F.T, np.ones(len(q))).min()) > 0  # as exercise 13.3 asks
-    w_3 = third(F, q)
-    sums = np.stack([0 * W, W_fin, W_fin + w_3])
-    sums += np.outer((W - sums) @ W_dir / (W_dir @ W_dir), W_dir)
-    cosines = sums @ W / np.linalg.norm(sums, axis=1) / np.linalg.norm(W)
-    off.append(1 - cosines)
-off = np.array(off)
-print("1 - cosine of W and          W_dir   + W_fin     + w_3")
-print("median                   ", *(f"{value:8.5f} " for value in np.median(off, axis=0)))
+print("1 - cosine of W and    W_dir   + W_fin     + w_3")
+for radii in (lesson_13.RADII[:12], lesson_13.RADII[:16]):
+    off, parts = [], lesson_13.ends(part_of, all_heads.V[120:160], radii)  # at the last R; vectors
+    for W, W_dir, W_fin, F, q, _ in parts:
+        assert min(q.min(), np.linalg.solve(F @ F.T, np.ones(len(q))).min()) > 0  # as 13.3 asks
+        w_3 = third(F, q)
+        sums = np.stack([0 * W, W_fin, W_fin + w_3])
+        sums += np.outer((W - sums) @ W_dir / (W_dir @ W_dir), W_dir)
+        off.append(1 - sums @ W / np.linalg.norm(sums, axis=1) / np.linalg.norm(W))
+    off = np.array(off)
+    print(f"R = {radii[-1]:.0f}            ", *(f"{value:8.5f} " for value in np.median(off, axis=0)))
 assert np.allclose(np.median(off, axis=0), [0.0063, 0.0043, 0.0007], atol=1e-4), again.format("13.3")
 print(f"W_fin brings {(off[:, 1] < off[:, 0]).sum()} of 40 closer, w_3 {(off[:, 2] < off[:, 1]).sum()}")
+held, minus = np.array([part[-1] for part in parts]), part_of.y.numpy() < 0  # held: (40, 3, 4), like rise
+right = (held.sum(-1) > 1) == (rise > 1e-9).any(-1)
+exact = (held == (rise > -1e-9)).all(-1)
+print(
+    f"y = -1: {right[minus].sum()} of {minus.sum()} mix or not as foretold; {exact[minus].sum()} keep just these"
+)
 
 # %% [markdown]
-# **$W_{\mathrm{fin}}$ brings the sum closer to $W$ in 38 of 40 runs, $w_3$ in 36.**
+# **At $R = 32$ $W_{\mathrm{fin}}$ brings the sum closer to $W$ in 38 of 40 runs, $w_3$ in 36.** And the slopes
+# foretell which sequences mix, but not which tokens they keep: just the best token and those to which an edge
+# rises are kept in 26 of 64. A mixture has other slopes than the token where it began.
 #
 # > **The third part** (exercise 13.3; informal). Under the limit's conditions, with independent rows $F_t$,
 # > $W - \frac RN W_{\mathrm{dir}} \to W_{\mathrm{fin}} + w_3$. Here $w_3$ is in the span of the $F_t$ and
@@ -500,9 +554,13 @@ for k, name in enumerate(("gelu(4 Vx)", "tanh(4 Vx)", "gelu(256 Vx)")):
         counts = [(at & A[k]).sum() for A in (of, edge, mix, wrong)]
         counts.append(min(counts[2], counts[0] - counts[2]))  # the guess: all of a label mix, or none does
         print(f"  y = {sign:+d}", *(f"{count:14d}" for count in counts))
-sure = (of & convex & wrong)[0]
-print("gelu, surely convex, rule wrong: costs", runs.cost.values[0][sure], "lags", runs.lag.values[0][sure])
+one = of & wrong & edge  # one token kept, though another helps
+ahead = one & (runs.cost.values < 0) & (runs.lag.values > 1.001)
+print("one token kept though an edge rises:", *(A.sum() for A in one), "  another helps, lag > 1:", end=" ")
+print(*(A.sum() for A in ahead))
 assert [(of & wrong)[k].sum() for k in range(3)] == [10, 90, 59]
+assert (one & convex)[0].sum() == (of & wrong & convex)[0].sum() == 5
+assert (runs.kept.values[0][(of & wrong & mix)[0]] == 4).all()
 
 # %% [markdown]
 # **With gelu only the label $-1$ mixes: of its 1,391 sequences the rule is wrong in 10, the guess that all
@@ -510,10 +568,11 @@ assert [(of & wrong)[k].sum() for k in range(3)] == [10, 90, 59]
 # of 2,400, the guess that none mixes in 656. Near a ReLU, read less surely, the rule does not help: with the
 # label $-1$ it is wrong in 48, the guess that all mix in 32.
 #
-# The proposition surely applies where all $|4 V_k \cdot x_t| \le \sqrt 2$, also in 5 of the 10 exceptions:
-# one token is kept, though another *helps*, with a negative cost. Its lag under the run's $W_{\mathrm{dir}}$
-# exceeds 1 in all 5. Far out only support tokens, of lag 1, still move $W$, and it falls behind faster:
-# **once its pull on $W$ is tiny, it stays lost.**
+# In 9 of gelu's 10 exceptions (5 of them surely convex), 44 of tanh's and 6 of gelu(256)'s one token is kept
+# though an edge rises: another *helps*, with a negative cost. In 9, 42 and 6 of them its lag under the run's
+# $W_{\mathrm{dir}}$ exceeds 1. Far out only support tokens, of lag 1, still move $W$, and a token of larger
+# lag falls behind faster: **on the path, once its share in the gradient is tiny, it stays lost.** In gelu's
+# tenth exception $f$ is not surely convex: four tokens are kept, and no edge rises.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 Does descent get there?
@@ -523,6 +582,7 @@ assert [(of & wrong)[k].sum() for k in range(3)] == [10, 90, 59]
 
 
 # %%
+# W after each number of STEPS; then costs and lags, under W_dir, at the tokens that are not lost
 STEPS = np.unique([*np.geomspace(1, 30_000, 99).astype(int), 3000, *range(15_000, 22_000, 200)])
 all_40 = heads.MLPHead(6, 6, 40, "gelu", 4.0, init=all_heads.V[120:160])
 W = torch.tensor(lesson_13.descend(part_of, all_40, 0.1, STEPS))  # between two steps, (marks, 40, 6, 6)
@@ -551,48 +611,41 @@ assert (helps.any(-1).any(-1).numpy() != same).all()
 # lost tokens of all sequences, and $s_t$ is a constant times $e^{-\text{lag}}$. So token $t$ moves $W$ along
 # its row $(x_{ia} - x_{it})z_i^\top$, less its part along the equality rows, with the strength
 # $\frac13 c_t s_t$. Times $\tau$ this is its **pull** $\pi_t = \frac13 c_t s_t \tau$, below 0 if the token
-# helps, above if it *harms*. $K_{tu}$ is the inner product of these reduced rows of $t$ and $u$.
-
-
-# %% [markdown]
-# ### Exercise 13.4: How do the pulls change?
+# helps, above if it *harms*. $K_{tu}$ is the inner product of the reduced rows $F_t$ and $F_u$.
 #
-# ★★☆ · 15 minutes
+# Per unit of $\log\tau$ all pulls together move $W$ by $\sum_u \pi_u F_u$, and so the lag of $t$ by
+# $(K\pi)_t$. And $\log|\pi_t|$ is $\log\tau - \text{lag}_t$ plus a constant.
 #
-# At constant costs a pull keeps its sign. Return how fast each $\log|\pi_t|$ grows with $\log \tau$.
+# > **Return** (for gradient flow, not proved). While the kept tokens stay near their shares, costs and $H$
+# > stay as they are, no negative cost is near 0, and other attention is small, the pulls of all lost tokens
+# > obey
+# >
+# > $$\frac{d\log|\pi_t|}{d\log\tau} = 1 - (K\pi)_t, \qquad s_t \propto |\pi_t| / \tau .$$
 #
 # **By pencil:** alone, a pull of which sign comes to rest, and where? When is the other at $-\infty$?
 #
-# <details><summary>Hint</summary>
+# <details><summary>Answer</summary>
 #
-# How fast do all pulls together move $W$, and with it the lag of $t$? And $\pi_t$ is $\tau e^{-\text{lag}_t}$
-# times a constant.
+# Alone, $\pi > 0$ comes to rest at $1/K$. From $\pi < 0$ at the time $\tau_0$ the pull is at $-\infty$ at
+# $\tau_0\,(1 + 1/(K|\pi|))$.
 # </details>
-
-
-# %%
-@exercise("13.4")
-def growth(pi, K):
-    """Return d log|pi_t| / d log tau, (m,), for pulls pi (m,) and K (m, m)."""
-    ### BEGIN SOLUTION
-    return 1 - K @ pi
-    ### END SOLUTION
-
-
-# %%
-check("13.4", growth)
-
-# %% [markdown]
+#
 # So pulls, $K$ and attention of step 3,000 foretell when a lost token has 1/2 % again.
 
+
 # %%
+def growth(pi, K):
+    """d log|pi_t| / d log tau, (m,)."""
+    return 1 - K @ pi
+
+
 flow = lesson_13.Flow(*(A[0].numpy() for A in (tokens.X, tokens.z, tokens.y, mlp.V)))
 kept_now = s[at, 18] > 0.005
 pi, K = flow.pulls(kept_now, h[at, 18], 2 * 3000 / flow.steepest(h[at, 18]))  # the last is the time
 foreseen = lesson_13.first_return(growth, pi, K, s[at, 18][~kept_now], 3000, 60_000)  # or inf
 back = STEPS[(STEPS > 3000) & (s[:, 18, 1, 0] > 0.005)][0]
 print(f"pull {pi.min():.2f}; thousand steps: foretold {foreseen / 1000:.1f}, descent {back / 1000:.1f}")
-assert abs(foreseen / back - 1) < 0.05, again.format("13.4")
+assert abs(foreseen / back - 1) < 0.05
 
 
 # %% jupyter={"source_hidden": true}
@@ -615,46 +668,43 @@ show(
 # **Figure 3.** Attention in the second sequence of run 138, and the time foretold.
 
 # %% [markdown]
-# > **Return** (exercise 13.4; for gradient flow, not proved). While the kept tokens stay near their shares,
-# > costs and $H$ stay as they are, no negative cost is near 0, and other attention is small, the pulls of all
-# > lost tokens obey
-# >
-# > $$\frac{d\pi_t}{d\log\tau} = \pi_t\big(1 - (K\pi)_t\big), \qquad s_t \propto |\pi_t| / \tau .$$
-#
-# <details><summary>By pencil</summary>
-#
-# Alone, $\pi > 0$ comes to rest at $1/K$. From $\pi < 0$ at the time $\tau_0$ the pull is at $-\infty$ at
-# $\tau_0\,(1 + 1/(K|\pi|))$.
-# </details>
-#
 # **Does it foretell all returns?** Of 300 problems for each of $d = 4$ to 8 and 10 take the runs that after
 # 3,000 steps have lost a token that helps. A run is *back* with 1/2 % on a lost token, looked up every 1.5%
 # until step 60,000. Conditions *hold* if shares are within .01 of their rest and no negative cost is above
 # $-.01$. As a rival each token pulls *alone*: only the diagonal of $K$.
+#
+# **And on fresh problems?** The same with steps of half the length, another seed and 200 problems for each of
+# $d = 5, 6$, once with gelu and once with tanh.
 
 
 # %%
+def foretell(pulls, of=lambda K: K):
+    """The step at which the law has a lost token back, or inf, for each run's (pi, K, attention)."""
+    return np.array([lesson_13.first_return(growth, pi, of(K), s, 3000, 60_000) for pi, K, s in pulls])
+
+
 # (pi, K, attention) of each run that lost one that helps, d, whether the conditions hold, when it is back,
 # the runs that mix, and the least lag, under W_dir, of a token that helps
 pulls, d, hold, back, mix, lag = lesson_13.lost_runs()
-far, looser = hold & (lag > 1.001), lesson_13.lost_runs(bar=0.003).hold  # costs below -.003
-when, span = lesson_13.first_return, (3000, 60_000)
-law = np.array([when(growth, pi, K, s, *span) for pi, K, s in pulls])
-alone = np.array([when(growth, pi, np.diag(np.diag(K)), s, *span) for pi, K, s in pulls])
+law, alone = foretell(pulls), foretell(pulls, lambda K: np.diag(np.diag(K)))
 print(f"{len(d)} of {mix} runs that mix have lost a token that helps")
 print("                       runs   back  foretold   both    found / foretold")
-rows = (("conditions hold", law, hold), ("  lag above 1", law, far), ("  alone", alone, hold))
-rows += (("they do not", law, ~hold), ("costs to -.003", law, looser))
-for name, guess, of in rows:
-    came, said = of & np.isfinite(back), of & np.isfinite(guess)
-    of_both = back[came & said] / guess[came & said]
+rows = [("conditions hold", law, back, hold), ("  alone", alone, back, hold)]
+rows += [
+    ("costs to -.003", law, back, lesson_13.lost_runs(bar=0.003).hold),
+    ("they do not", law, back, ~hold),
+]
+for kind in ("gelu", "tanh"):
+    fresh = lesson_13.lost_runs(fresh=kind)
+    rows.append((f"they hold, {kind}", foretell(fresh.pulls), fresh.back, fresh.hold))
+for name, guess, found, of in rows:
+    came, said = of & np.isfinite(found), of & np.isfinite(guess)
+    of_both = found[came & said] / guess[came & said]
     counts = f"{of.sum():9d}{came.sum():7d}{said.sum():10d}{len(of_both):7d}"
     print(f"{name:18s}{counts}    {of_both.min():.2f} to {of_both.max():.2f}")
-    if name == "conditions hold":
-        assert (came == said).all(), again.format("13.4")
-        assert np.abs(of_both - 1).max() < 0.04, again.format("13.4")
-returning = np.flatnonzero(far & np.isfinite(back))
-print("lag above 1 and back: pulls", np.sort([pulls[run][0].min() for run in returning]))
+least, far = np.array([pi.min() for pi, *_ in pulls]), hold & (lag > 1.001)
+print("lag above 1, least pull: back", np.sort(least[far & np.isfinite(back)]))
+print(f"the {(far & np.isinf(back)).sum()} others: median {np.median(least[far & np.isinf(back)]):.3f}")
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(5.6, 4.2))
@@ -681,7 +731,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Runs with a foretold return.
+# **Figure 4.** Runs of the first sample with a foretold return. Two more are back without one.
 
 # %% [markdown]
 # **Where the conditions hold, the law foretells that 21 of 115 runs are back by step 60,000. In this sample
@@ -694,16 +744,15 @@ show(
 # ## 13.7 The published curves *(optional)*
 #
 # The paper takes 2,001 normalised steps with a ReLU, accepts runs with no attention between $10^{-6}$ and
-# $10^{-3}$ and some below, and draws the mean of $1 -$ correlation of $W$ with three predictions. Here are
-# its means for $d = 4, 6, 8, 10$ and ours, of paths near a ReLU and of its descents again, $\pm$ two standard
-# errors.
+# $10^{-3}$ and some below, and draws the mean of $1 -$ correlation of $W$ with three predictions ($c$ is the
+# best factor). Here are its means, those of all our accepted paths near a ReLU, and those of its descents
+# again, $\pm$ two standard errors; columns are $d = 4, 6, 8, 10$.
 
 
 # %%
-relu = runs.at_last.sel(kind="relu").where(runs.accepted.sel(kind="relu") > 0)  # gelu(256 Vx)
 public = measured("13.published").load()
-curves = {"our paths": relu, "descents": public.apart.where(public.public)}
-curves["  all f > 0"] = curves["descents"].where(~public.flat)
+curves = {"our paths": runs.at_last.sel(kind="relu").where(runs.accepted.sel(kind="relu") > 0)}
+curves["descents"] = public.apart.where(public.public)
 for k, (what, published, _) in enumerate(rows_13.CURVES.values()):
     print(f"{what}\n  published  ", *(f"{value:.3f}       " for value in published))
     for name, of in curves.items():
@@ -713,10 +762,12 @@ for k, (what, published, _) in enumerate(rows_13.CURVES.values()):
 
 
 # %% [markdown]
-# **On our paths the two parts are closer to $W$ than published; one token alone is off about twice as much.**
+# **On our paths the two parts are closer to $W$ than the published .034, .017, .011 for $d = 4, 6, 8$.** At
+# $d = 10$, .005 against .006, the gap is no larger than what such a curve can be read to. One token alone is
+# off by 1.8 to 2.5 times as much as published.
 #
-# The descents agree on one token. The other two they miss by more, but less where all $f > 0$ (where $f = 0$
-# nothing fixes the shares).
+# The descents agree with the paper on one token alone. Both other predictions miss their $W$ by more than
+# published, and from $d = 6$ on $W_{\mathrm{fin}}$ brings nothing: the published gap is not seen.
 
 # %% [markdown]
 # ## Questions
@@ -725,9 +776,10 @@ for k, (what, published, _) in enumerate(rows_13.CURVES.values()):
 # <details><summary>Answer</summary>
 #
 # Where $(K\pi)_t = 1$ for a pull that lasts, and at least 1 for one that dies out. These are the conditions
-# of lesson 02's multipliers, for the SVM of 13.3: $W$ grows along $\sum_t \pi_t F_t = W_{\mathrm{dir}}$, and
-# $(K\pi)_t$ are the lags. So the pull of a token that helps, while tiny, grows if its own lag under this
-# $W_{\mathrm{dir}}$ is below 1.
+# of lesson 02's multipliers, for the SVM of 13.3: $W$ grows along $\sum_t \pi_t F_t = W_{\mathrm{dir}}$, with
+# the reduced rows $F_t$ of all lost tokens, and $(K\pi)_t$ are the lags. So the pull of a token that helps,
+# while tiny, grows if its own lag under this $W_{\mathrm{dir}}$ is below 1. (Its attention, $|\pi_t|/\tau$,
+# grows only if the lag is below 0, or once the pull is no longer tiny.)
 # </details>
 
 
@@ -739,9 +791,9 @@ progress("13")
 #
 # | claim | prediction | measured |
 # |---|---|---|
-# | several tokens kept | an edge rises | wrong: gelu, $y = -1$: 10 of 1,391; tanh: 90 of 2,400 |
+# | several tokens kept | an edge rises | wrong: gelu, $y = -1$: 10 of 1,391; tanh: 90 of 2,400; near a ReLU: 59 of 2,232 |
 # | $W$ far out | $W_{\mathrm{dir}}$, $+ W_{\mathrm{fin}}$, $+ w_3$ | $1 -$ cosine .0063, .0043, .0007 |
-# | descent bounces | $R \approx N\log(2qj/(HN^2))$ | our triangle, step 30,000: within .03 |
+# | descent bounces | $R \approx N\log(2qj/(HN^2))$ | our triangle, from step 1,000 on: within .03 |
 # | lost tokens return | the pulls | conditions hold: all 21 of 115 in this sample, within 4% |
 
 # %% [markdown]

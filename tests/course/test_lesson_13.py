@@ -11,7 +11,11 @@ from course import exercises
 from course.replicate import lesson_13
 from mini_attn import data, heads, losses, mixtures, models, newton, svm
 
-ceiling, both_parts, third, growth = (spec.reference for spec in exercises.exercises("13"))
+ceiling, both_parts, third, slopes = (spec.reference for spec in exercises.exercises("13"))
+
+
+def growth(pi, K):
+    return 1 - K @ pi
 
 
 def first_return(*pulls):
@@ -46,6 +50,12 @@ def test_the_ceiling_touches_the_best_mixture_and_only_it(seed):
         assert ceiling(s, X, V, y) == pytest.approx(u, abs=1e-9)
         other = np.full(4, 0.25)
         assert ceiling(other, X, V, y) >= u - 1e-12
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_mixture_is_best_if_and_only_if_a_slope_is_above_zero_where_f_is_convex(seed):
+    X, V, drawn, head = one(seed, T=4)
+    assert (slopes(X, V, -1.0) > 1e-9).any() == ((mixtures.best_mixture(head, drawn) > 1e-6).sum() > 1)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -48,8 +48,15 @@ def third_by_projection(F, q, tilt=lambda q, m: np.log(q / m), along=1.0):
     return w - along * (w @ w_dir) / (w_dir @ w_dir) * w_dir
 
 
-def growth_by_sums(pi, K):
-    return [1 - sum(float(k) * float(p) for k, p in zip(row, pi, strict=True)) for row in K]
+def slopes_by_autograd(X, V, y, best=lambda u: u.argmax(), at=None):
+    """The derivative of y f in the shares, at the best token, less the best token's own."""
+    X, V = (torch.as_tensor(A, dtype=torch.float64) for A in (X, V))
+    b = int(best(y * _gelu_head(X, V)))
+    s = torch.zeros(len(X), dtype=torch.float64)
+    s[b] = 1.0
+    s = (s if at is None else at(s)).requires_grad_()
+    (G,) = torch.autograd.grad(y * _gelu_head(s @ X, V), s)
+    return G - G[b]
 
 
 ANSWERS = {
@@ -105,21 +112,21 @@ ANSWERS = {
         ],
     },
     "13.4": {
-        "also_right": growth_by_sums,
+        "also_right": slopes_by_autograd,
         "wrong": [
-            lambda pi, K: np.zeros(len(pi)),
-            lambda pi, K: np.ones(len(pi)),
-            lambda pi, K: 1 - K @ pi / 3,
-            lambda pi, K: 2 - K @ pi,
-            lambda pi, K: 1 - K @ K @ pi,
-            lambda pi, K: 1 - K @ pi**2,
-            lambda pi, K: 1 - np.linalg.solve(K, pi),
-            lambda pi, K: (1 - K @ pi) / pi,
-            lambda pi, K: np.abs(1 - K @ pi),
-            lambda pi, K: np.exp(1 - K @ pi),
-            lambda pi, K: 1 - (K @ pi).sum(),
-            lambda pi, K: (1 - K @ pi)[pi < 0],
-            lambda pi, K: 1 - K @ np.maximum(pi, 0),
+            lambda X, V, y: np.zeros(len(X)),
+            lambda X, V, y: slopes_by_autograd(X, V, 1.0),
+            lambda X, V, y: slopes_by_autograd(X, V, -1.0),
+            lambda X, V, y: -slopes_by_autograd(X, V, y),
+            lambda X, V, y: slopes_by_autograd(X, V, y, best=lambda u: u.argmin()),
+            lambda X, V, y: slopes_by_autograd(X, V, y, best=lambda u: 0),
+            lambda X, V, y: slopes_by_autograd(X, V, y, at=lambda s: torch.full_like(s, 1 / len(s))),
+            lambda X, V, y: slopes_by_autograd(X, V, y, at=lambda s: 0.9 * s + 0.1 / len(s)),
+            lambda X, V, y: slopes_by_autograd(X, V, y).clamp(min=0),
+            lambda X, V, y: slopes_by_autograd(X, V / 4, y),
+            lambda X, V, y: slopes_by_autograd(X, V, y) / 4,
+            lambda X, V, y: slopes_by_autograd(X, V, y).sum(),
+            lambda X, V, y: np.sign(slopes_by_autograd(X, V, y)),
         ],
     },
 }
