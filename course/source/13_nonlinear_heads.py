@@ -683,25 +683,29 @@ def foretell(pulls, of=lambda K: K):
     return np.array([lesson_13.first_return(growth, pi, of(K), s, 3000, 60_000) for pi, K, s in pulls])
 
 
+def own(K):
+    return np.diag(np.diag(K))
+
+
 # (pi, K, attention) of each run that lost one that helps, d, whether the conditions hold, when it is back,
 # the runs that mix, and the least lag, under W_dir, of a token that helps
 pulls, d, hold, back, mix, lag = lesson_13.lost_runs()
-law, alone = foretell(pulls), foretell(pulls, lambda K: np.diag(np.diag(K)))
+law, alone = foretell(pulls), foretell(pulls, own)
 print(f"{len(d)} of {mix} runs that mix have lost a token that helps")
 print("                       runs   back  foretold   both    found / foretold")
 rows = [("conditions hold", law, back, hold), ("  alone", alone, back, hold)]
-rows += [
-    ("costs to -.003", law, back, lesson_13.lost_runs(bar=0.003).hold),
-    ("they do not", law, back, ~hold),
-]
+resting = lesson_13.lost_runs(bar=0.0).hold  # whatever the costs
+rows += [("shares move", law, back, ~resting), ("a cost near 0", law, back, resting & ~hold)]
 for kind in ("gelu", "tanh"):
     fresh = lesson_13.lost_runs(fresh=kind)
     rows.append((f"they hold, {kind}", foretell(fresh.pulls), fresh.back, fresh.hold))
+    rows.append(("  alone", foretell(fresh.pulls, own), fresh.back, fresh.hold))
 for name, guess, found, of in rows:
     came, said = of & np.isfinite(found), of & np.isfinite(guess)
     of_both = found[came & said] / guess[came & said]
     counts = f"{of.sum():9d}{came.sum():7d}{said.sum():10d}{len(of_both):7d}"
     print(f"{name:18s}{counts}    {of_both.min():.2f} to {of_both.max():.2f}")
+    assert "hold" not in name or (came == said).all()
 least, far = np.array([pi.min() for pi, *_ in pulls]), hold & (lag > 1.001)
 print("lag above 1, least pull: back", np.sort(least[far & np.isfinite(back)]))
 print(f"the {(far & np.isinf(back)).sum()} others: median {np.median(least[far & np.isinf(back)]):.3f}")
@@ -735,10 +739,15 @@ show(
 
 # %% [markdown]
 # **Where the conditions hold, the law foretells that 21 of 115 runs are back by step 60,000. In this sample
-# just these are, each within 4% of its time.** Alone, 66 would. With costs to $-.003$ it is less sharp.
+# just these are, each within 4% of its time.** Alone, 66 would. Where shares still move, or a negative cost is
+# near 0, the law is wrong about some runs and late or early in others.
 #
-# With a lag above 1 only 7 of 90 come back, those foretold. Their pulls were not tiny: $(K\pi)_t$ contains
-# $K_{tt} \pi_t < 0$.
+# **On the fresh problems it again foretells just the runs that come back, 6 of 31 with gelu and 1 of 16 with
+# tanh** (alone, 12 and 7 would). *When* it foretells less well: three gelu runs are within 3%, the others come
+# early, one after .60 of the time.
+#
+# With a lag above 1 only 7 of 90 come back, those foretold. Their pulls were -.4 to -1.5, the others' in the
+# median -.016: in $(K\pi)_t$ such a pull counts with $K_{tt}\pi_t < 0$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.7 The published curves *(optional)*
@@ -794,7 +803,7 @@ progress("13")
 # | several tokens kept | an edge rises | wrong: gelu, $y = -1$: 10 of 1,391; tanh: 90 of 2,400; near a ReLU: 59 of 2,232 |
 # | $W$ far out | $W_{\mathrm{dir}}$, $+ W_{\mathrm{fin}}$, $+ w_3$ | $1 -$ cosine .0063, .0043, .0007 |
 # | descent bounces | $R \approx N\log(2qj/(HN^2))$ | our triangle, from step 1,000 on: within .03 |
-# | lost tokens return | the pulls | conditions hold: all 21 of 115 in this sample, within 4% |
+# | lost tokens return | the pulls | conditions hold: just the 21 of 115 foretold, within 4%; fresh: just the 7 of 47, one at .60 |
 
 # %% [markdown]
 # ## Further reading
