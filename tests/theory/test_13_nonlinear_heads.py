@@ -168,7 +168,8 @@ def test_downhill_has_length_one_and_the_librarys_direction(size):
     drawn, head = problem(3, 4, 6, 77, trials=10)
     W = size * torch.randn(10, 6, 6, generator=torch.Generator().manual_seed(0)).double()
     rows = (drawn.X[..., None] * drawn.z[:, :, None, None]).flatten(-2).flatten(1, 2)
-    G = torch.tensor(lesson_13.downhill(*(A.numpy() for A in (drawn.X, drawn.y, head.V, rows, W))))
+    given = (A.numpy() for A in (drawn.X, drawn.y, head.V, rows, W))
+    G = torch.tensor(lesson_13.downhill(*given, "gelu"))
     torch.testing.assert_close(G.norm(dim=(-1, -2)), torch.ones(10).double())
     if size < 100:
         model = models.CrossAttention(6, trials=10, head=head)
@@ -206,20 +207,20 @@ def triangles(seed, count):
     while len(found) < count:
         X, V = rng.normal(size=(3, 2)), rng.normal(size=(2, 2))
         X, V = X / np.linalg.norm(X, axis=1, keepdims=True), V / np.linalg.norm(V)
-        s = shares[lesson_13._head(shares @ X, V)[0].argmin()]
+        s = shares[lesson_13._head(shares @ X, V, "gelu")[0].argmin()]
         if (s > 0).sum() != 2 or s.max() > 0.9:
             continue
         (a, b), (t,) = np.flatnonzero(s), np.flatnonzero(s == 0)
         e, out = X[a] - X[b], X[a] - X[t]
 
         def slope(share, X=X, V=V, a=a, b=b, e=e):
-            return lesson_13._head(share * X[a] + (1 - share) * X[b], V)[1] @ e
+            return lesson_13._head(share * X[a] + (1 - share) * X[b], V, "gelu")[1] @ e
 
         if slope(0.01) * slope(0.99) >= 0:
             continue
         best = brentq(slope, 0.01, 0.99, xtol=1e-14)
         middle = best * X[a] + (1 - best) * X[b]
-        gradient = lesson_13._head(middle, V)[1]
+        gradient = lesson_13._head(middle, V, "gelu")[1]
         free = out - (out @ e) / (e @ e) * e
         p_fin, p_dir = np.log(best / (1 - best)) * e / (e @ e), free / (free @ free)
         q = gradient @ (X[t] - middle) * best * np.exp(-out @ p_fin)
