@@ -35,7 +35,7 @@ def _everything(lam, slope, difference, eps):
 def _rest_cases(rng):
     """As many sequences as tokens in one case; differences of both signs where lambda is 0, in all."""
     cases = []
-    for n, T, eps in ((2, 3, 1e-6), (3, 3, 2.0**-52), (4, 6, 1e-30), (6, 4, 0.003)):
+    for n, T, eps in ((3, 4, 1e-6), (3, 3, 2.0**-52), (4, 6, 1e-30), (6, 4, 0.003)):
         lam = rng.uniform(0.05, 1.5, size=(n, T)) * (rng.random((n, T)) < 0.5)
         lam[:, 1], lam[:, 0] = rng.uniform(0.05, 1.5, size=n), 0  # the selected token, and one that is tight
         lam[:2, 2], lam[0, 1] = 0, 3e-4  # little weight counts, too

@@ -351,6 +351,68 @@ def newcomer(S: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return c[..., 0], np.log(share[-1] / share[0])
 
 
+STARTS = {  # name: (torch's start times this, step length, whether it grows like the root of the step)
+    "1": (1.0, 0.1, False),
+    "0.1": (0.1, 0.1, False),
+    "0.01": (0.01, 0.02, False),
+    "1, growing steps": (1.0, 0.1, True),
+}
+FAR = (2000, 8000, 20_000)
+
+
+def log_scaled(KQ: Tensor, X: Tensor, z: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Minus the gradient in K and Q, and in W, over the largest weight: shapes as in `downhill`."""
+    XK, zQ = X @ KQ[0], z @ KQ[1]
+    XK = XK.unflatten(1, scores.shape[1:])
+    h = (XK * zQ[:, :, None]).sum(-1)
+    winner = h.argmax(-1, keepdim=True)
+    best, log_s = scores.gather(-1, winner), torch.log_softmax(h, -1)
+    ahead, s = scores - best, log_s.exp()
+    log_weight = log_s + nn.functional.logsigmoid(-best - (s * ahead).sum(-1, keepdim=True))
+    log_weight = log_weight.scatter(-1, winner, -torch.inf)
+    force = (log_weight - log_weight.amax((-2, -1), keepdim=True)).exp() * ahead
+    force = force - s * force.sum(-1, keepdim=True)
+    up_K = X.mT @ (force[..., None] * zQ[:, :, None]).flatten(1, 2)
+    up_Q = z.mT @ (force[..., None] * XK).sum(2)
+    M = X.mT @ (force[..., None] * z[:, :, None]).flatten(1, 2)
+    return torch.stack([up_K, up_Q]), M
+
+
+def starts(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """Descent without a ridge, exact however far out, K and Q normalised apart, from each of STARTS.
+
+    After FAR steps, (trials, STARTS, FAR): the nuclear cosine, the norm, singular values above 1% of the
+    largest, ||S||_op of the last 200 steps, and the part of K and Q in its direction (1: all of them).
+    """
+    n, T, d = SIZES[size]
+    tokens, runs = data.random_tokens(n, T, d, trials=trials, seed=seed), len(STARTS)
+    columns = zip(*STARTS.values(), strict=True)
+    scale, lr, grows = (torch.tensor(part).repeat_interleave(trials)[:, None, None] for part in columns)
+    KQ = scale * start(d, d, trials, seed).repeat(1, runs, 1, 1)
+    X, z, scores = (part.repeat(runs, 1, 1) for part in (tokens.X.flatten(1, 2), tokens.z, tokens.scores))
+    moved, found = 0.0, {name: [] for name in ("nuclear", "length", "rank", "c", "share")}
+    for step in range(1, FAR[-1] + 1):
+        g, M = log_scaled(KQ, X, z, scores)
+        dt = torch.where(grows, lr * step**0.5, lr) / torch.linalg.matrix_norm(g, keepdim=True)
+        KQ, moved = KQ + dt * g, moved + dt.mean(0) * M
+        if step + 200 in FAR:
+            moved = 0.0
+        if step in FAR:
+            W = KQ[0] @ KQ[1].mT
+            singular = torch.linalg.svdvals(W)
+            left, c, right = torch.linalg.svd(moved)
+            c = c[:, 0] * singular.sum(-1) / (moved * W).sum((-2, -1))
+            toward = torch.stack([left[..., 0], right[..., 0, :]])
+            share = (
+                torch.einsum("ktd,ktdm->tm", toward, KQ).square().sum(-1) / KQ.square().sum((0, -1, -2)) / 2
+            )
+            rows = {"length": singular.sum(-1), "rank": (singular > 0.01 * singular[:, :1]).sum(-1)}
+            for name, values in {**rows, "c": c, "share": share}.items():
+                found[name].append(values.view(runs, trials).T)
+            found["nuclear"].append(torch.stack([compared(one, tokens)[0] for one in W.split(trials)], -1))
+    return {name: torch.stack(values, -1).float() for name, values in found.items()}
+
+
 MEASURED = [
     Measured(
         "11.figure",
@@ -417,6 +479,15 @@ MEASURED = [
         {"size": list(SIZES)},
         trials=80,
         batch=20,
+        minutes=1,
+    ),
+    Measured(
+        "11.starts",
+        "descent without a ridge from large and small starts: where it is after 20,000 steps",
+        starts,
+        {"size": list(SIZES)},
+        trials=40,
+        batch=40,
         minutes=1,
     ),
 ]

@@ -10,6 +10,7 @@ from course.replicate.lesson_11 import (
     attraction,
     convex_rest,
     gradient,
+    log_scaled,
     public_descent,
     selection,
     settled,
@@ -133,6 +134,16 @@ def test_a_run_stays_with_its_tokens_where_the_attraction_is_below_one():
         KQ = settled(KQ, tokens, 8000, 0.003)
         later, *_ = selection(tokens.compare(tokens.z @ (KQ[0] @ KQ[1].mT).mT), tokens)
         assert bool((later != chosen).any()) == leaves
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_the_stored_descent_far_out_has_the_lessons_forces(size, lesson):
+    tokens = data.random_tokens(4, 5, 6, trials=3, seed=5)
+    KQ = size * start(6, 6, 3, seed=1)
+    g, M = log_scaled(KQ, tokens.X.flatten(1, 2), tokens.z, tokens.scores)
+    mine, pull = lesson["downhill"](KQ.numpy(), arrays(tokens))
+    np.testing.assert_allclose(M, pull, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(g, mine, rtol=1e-9, atol=1e-12 * size)
 
 
 def test_the_sums_of_the_lessons_descent(lesson):

@@ -18,10 +18,11 @@ from course.replicate.lesson_11 import (
     kkt,
     public_descent,
     selection,
+    settled,
     start,
     stepped,
 )
-from mini_attn import data, flow, geometry, models, optim, svm, train
+from mini_attn import data, flow, geometry, models, optim, paths, svm, train
 from mini_attn.softmax import softmax
 
 SIZES = [(5, 6, 9), (6, 8, 10)]
@@ -177,6 +178,41 @@ def test_smaller_starts_are_farther_off(size):
     tokens = problems(size)
     means = [compared(runs(size, scale).W[1], tokens)[0].mean() for scale in (0.1, 0.001)]
     assert means[1] < means[0] - 0.02
+
+
+@pytest.mark.slow
+def test_a_small_start_ends_far_off_where_it_lacks_directions():
+    """The rival: all runs from a small start are farther off alike."""
+    size = (10, 6, 8)
+    tokens = problems(size, 30)
+    model = models.FactoredAttention(8, 8, trials=30, scale=0.01, seed=3)
+    early = torch.linalg.svdvals(flow.follow(model, tokens, [100.0]).W[0])
+    W = flow.follow(model, tokens, [1e9], turn=0.005, move=torch.inf, max_steps=16_000).W[0]
+    own, solution, _ = compared(W, tokens)
+    goal = torch.linalg.svdvals(solution.value)
+    few = (early > 0.01 * early[:, :1]).sum(-1) < (goal > 0.01 * goal[:, :1]).sum(-1)
+    assert 5 < few.sum() < 25
+    assert (torch.linalg.matrix_norm(flow.forces(W, tokens), 2)[few] > 1).double().mean() > 0.9
+    assert (1 - own[few]).mean() > 2 * (1 - own[~few]).mean()
+
+
+def test_the_ball_of_its_own_norm_has_the_run_at_rest_as_its_minimiser():
+    """On the regularization path. The rival: W_nuc itself."""
+    size = (4, 6, 7)
+    tokens = problems(size, 3)
+    KQ = settled(start(7, 7, 3, seed=4), tokens, 2000, 0.1)
+    KQ = settled(KQ, tokens, 2000, 0.003)
+    for k in range(3):
+        one = data.TokenData(*(part[k : k + 1] for part in (tokens.X, tokens.z, tokens.y, tokens.v)))
+        W = KQ[0, k] @ KQ[1, k].mT
+        model = models.FactoredAttention(7, 7, trials=1)
+        with torch.no_grad():
+            model.K.copy_(KQ[:1, k])
+            model.Q.copy_(KQ[1:, k])
+        path = paths.regularization_path(model, one, [float(torch.linalg.matrix_norm(W, "nuc"))])
+        off = 1 - geometry.cosine(path.values["W"].reshape(1, 7, 7), W[None])[0]
+        assert off < 1e-4
+        assert off < 0.1 * (1 - compared(W[None], one)[0][0])
 
 
 def growths(size, scale, m=None):

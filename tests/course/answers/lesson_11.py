@@ -87,6 +87,11 @@ def growth_then(change):
     return lambda c, length, time, eps: change(growth_by_steps(c, length, time, eps), length)
 
 
+def growth_of_the_last_over_the_one_before(c, length, time, eps):
+    """Forgets the looks before the last two."""
+    return growth_by_steps(c[-1:], length[-2:], time[-1:], eps)
+
+
 def decay_by_gradient(X, z, y, v):
     """Torch's gradient of the loss at W = 0."""
     X, z, y, v = (torch.as_tensor(part, dtype=torch.float64) for part in (X, z, y, v))
@@ -114,6 +119,7 @@ ANSWERS = {
             ),
             lambda lam, slope, difference, eps: (lam * np.log(1 / eps)).sum(),
             lambda lam, slope, difference, eps: np.log(1 / (2 * eps)),
+            lambda lam, slope, difference, eps: rest_by_loop(lam / lam.sum(), slope, difference, eps),
         ],
     },
     "11.2": {
@@ -140,6 +146,7 @@ ANSWERS = {
             lambda c, length, time, eps: growth_by_steps(c - 1, length, time, eps),
             lambda c, length, time, eps: growth_by_steps(c[::-1], length, time, eps),
             lambda c, length, time, eps: growth_by_steps(c, length, time[::-1] * 0 + time.mean(), eps) ** 2,
+            growth_of_the_last_over_the_one_before,
         ],
     },
     "11.4": {
@@ -151,6 +158,8 @@ ANSWERS = {
             lambda X, z, y, v: decay_by_gradient(X, z, y, v) ** 2,
             lambda X, z, y, v: 1 / decay_by_gradient(X, z, y, v),
             lambda X, z, y, v: 0.0,
+            lambda X, z, y, v: decay_by_gradient(X, z, y, v) / 2,
+            lambda X, z, y, v: decay_by_gradient(X[:1], z[:1], y[:1], v),
         ],
     },
 }
