@@ -18,7 +18,7 @@
 # - say from which weight decay on zero is stable.
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb), [lesson 06](06_attention_as_svm.ipynb), [lesson
-# 08](08_regularization_path.ipynb) and [lesson 10](10_cross_self_attention.ipynb). About 90 minutes (135 with
+# 08](08_regularization_path.ipynb) and [lesson 10](10_cross_self_attention.ipynb). About 85 minutes (130 with
 # a pencil).
 
 # %%
@@ -215,7 +215,7 @@ show(
 # > nuclear norm, tends to 0.*
 #
 # This is about *global* minimisers and the *best* tokens. For descent and its own tokens the paper shows a
-# figure: the mean cosine with $W_{\mathrm{nuc}}$ rises to .997 within 2,000 steps. Ours has less. Why?
+# figure: the mean cosine with $W_{\mathrm{nuc}}$ rises to .997 within 2,000 steps. Our run has less. Why?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.3 The published figure, and what makes it
@@ -248,8 +248,8 @@ for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
 
 # %% [markdown]
 # The published number belongs to the ridge, with which the norm stands still. Without it the textbook
-# gradient leads astray, exact ones stop by the $\varepsilon$ in the norm, and without either descent comes
-# nearer, but slowly (section 11.4).
+# gradient leads astray, exact ones nearly stop by the $\varepsilon$ in the norm, and without either descent
+# comes nearer, but slowly (section 11.4).
 #
 # With a ridge a run can rest, where both gradients vanish:
 #
@@ -263,9 +263,8 @@ for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
 # ### A run at rest
 #
 # We train our twelve with the ridge and exact gradients. Steps of 0.1 do not come to rest, so we go on with
-# 0.003. Two numbers
-# judge a run: the **residual**, how much of $2 \varepsilon (K, Q)$ the forces fail to balance, and $\lVert S
-# \rVert_{\mathrm{op}}$. Away from rest $S$ is $M$ in units that $W$ sets:
+# 0.003. Two numbers judge a run: the **residual**, how much of $2 \varepsilon (K, Q)$ the forces fail to
+# balance, and $\lVert S \rVert_{\mathrm{op}}$. Away from rest $S$ is $M$ in units that $W$ sets:
 #
 # $$
 # S = \frac{\lVert W \rVert_*}{\langle M, W \rangle}\, M , \qquad
@@ -285,9 +284,7 @@ public = descend(KQ0, ours, 2000, 2000, ridge=EPS)[0][0]
 at_rest = descend(public, ours, 2000, 2000, 0.003, EPS)[0][0]
 for name, KQ in (("steps of 0.1  ", public), ("steps of 0.003", at_rest)):
     ended = product(KQ)
-    own, solution, h = compared(
-        torch.tensor(ended), tokens
-    )  # cosine to the SVM of its tokens, that SVM, logits
+    own, solution, h = compared(torch.tensor(ended), tokens)  # cosine to an SVM, that SVM, logits
     selected = geometry.selected_tokens(h).numpy()
     residual = kkt(torch.tensor(KQ), tokens)
     op = np.linalg.norm(in_its_units(pull(ended, *ours)[0], ended), 2, axis=(-2, -1))
@@ -370,7 +367,7 @@ print(f"predicted / measured: from {(predicted / lengths).min():.3f} to {(predic
 assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.format("11.1")
 
 # %% [markdown]
-# In these twelve it is right to one percent, and too short.
+# In these twelve it is a little too short.
 #
 # ### The weights at rest
 #
@@ -740,7 +737,7 @@ for ax, title in zip(axes, titles, strict=True):
     ax.set(title=title, xlabel="step", xticks=[2000, 20_000], xticklabels=["2,000", "20,000"])
     ax.minorticks_off()
     ax.title.set_fontsize(11)
-axes[2].legend(*(part[:4] for part in axes[2].get_legend_handles_labels()), fontsize=7, loc="upper right")
+fig.legend(*(part[:4] for part in axes[2].get_legend_handles_labels()), loc="outside upper center", ncols=4)
 show(
     fig,
     alt="Four panels against steps, for starts of 1, .1 and .01 and for growing steps, at two sizes. Mean "
