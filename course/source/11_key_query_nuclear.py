@@ -33,7 +33,7 @@ from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
 from course.replicate.lesson_11 import STARTS, compared, kkt, newcomer, selection
-from mini_attn import data, geometry, models, paths, plots, widgets
+from mini_attn import data, flow, geometry, models, paths, plots, widgets
 from mini_attn.plots import COLORS
 
 plots.style()
@@ -770,6 +770,10 @@ for beta in (1.0, 0.1, 0.01):
 assert (few.sum(), late[few].mean() < 0.99 < 1 < ten.c.values[few].min()) == (16, True)
 for beta, row in zip((1.0, 0.1, 0.01), balance.cosine[..., 1].mean("trial").values.round(3), strict=True):
     print(f"beta {beta:<4g} at lead 200, K times and Q divided by 1, 3, 10: {row}")
+small = flow.follow(models.FactoredAttention(d, d, trials=trials, scale=0.01, seed=1), tokens, [100.0])
+above = torch.linalg.matrix_norm(flow.forces(small.W[0], tokens), 2)
+print(f"our twelve from beta = 0.01, at lead 100: c from {above.min():.2f} to {above.max():.2f}")
+assert above.min() > 1.03
 
 # %% [markdown]
 # No: with ten columns each comes within 3% of the largest lead. But 16 runs from .01 have too few directions.
