@@ -154,8 +154,12 @@ def every_choice(kind: str, X, z):
 
 
 def ends(kind: str, tokens, away=0.0, steps=600, **how):
-    """UNDECIDED, LOCAL or GLOBAL for runs that start `away` from zero, each in a direction of its own."""
+    """How runs end that start `away` from zero, each in a direction of its own; (K, Q) from random entries,
+    all of them together of a length near `away`, if it is not zero."""
     trials, d = len(tokens.keys), tokens.keys.shape[-1]
+    if kind == "KQ" and away:
+        model = models.FactoredAttention(d, d, trials, scale=away / (2**0.5 * d), seed=3)
+        return words(descend(model, tokens, steps, **how), tokens)
     generator = torch.Generator().manual_seed(6)
     start = torch.randn(trials, *((d, d) if kind == "W" else (d,)), generator=generator).double()
     start = start / torch.linalg.vector_norm(start.flatten(1), dim=1).reshape(-1, *[1] * (start.ndim - 1))

@@ -122,7 +122,25 @@ def test_rivals_are_escaped_by_their_number_whatever_the_dimension():
     assert many[0] < one[0] - 0.25
 
 
-@pytest.mark.parametrize(("kind", "n", "T", "d"), [("p", 4, 3, 8), ("W", 6, 5, 6)])
+@pytest.mark.parametrize(("n", "T", "d"), [(2, 4, 3), (4, 3, 4), (5, 2, 6)])
+def test_in_the_theorems_range_every_choice_is_possible(n, T, d):
+    """d >= max(T - 1, n): all T^n choices of 100 data sets."""
+    assert runs.every_choice("W", *runs.gaussian(n, T, d, trials=100, seed=21)).all()
+
+
+@pytest.mark.parametrize(("kind", "T", "d"), [("p", 3, 16), ("W", 6, 8), ("KQ", 6, 8)])
+def test_a_far_start_matters_and_neither_the_schedule_nor_a_near_start(kind, T, d):
+    tokens = data.random_tokens(5, T, d, trials=200, seed=9)
+    won = [
+        (runs.ends(kind, tokens, **how) == runs.GLOBAL).double().mean()
+        for how in ({}, {"lr": 1.6, "schedule": None}, {"away": 1.0}, {"away": 100.0})
+    ]
+    assert abs(won[1] - won[0]) < 0.1
+    assert abs(won[2] - won[0]) < 0.1
+    assert won[3] < won[0] - 0.1
+
+
+@pytest.mark.parametrize(("kind", "n", "T", "d"), [("p", 4, 3, 8), ("W", 6, 5, 6), ("KQ", 6, 5, 6)])
 def test_equal_other_scores_are_enough_for_one_sequence_only(kind, n, T, d):
     """Several sequences: more runs are global than with their own scores, and some are local for good."""
     one = runs.equal_others(data.random_tokens(1, T, d, trials=200, seed=43))
