@@ -729,7 +729,7 @@ for kind, most, least, nearly_all in (("p", 10, 16, 1024), ("W", 3, 4, 64)):
 # | claim | prediction | measured |
 # |---|---|---|
 # | first gradient favours the best | part of a condition | $n = 8$: true of 16 and 3 of 500 data sets |
-# | equal scores of all others | enough for $n = 1$ | $n = 8$: 69 ($p$), 19 ($W$), 45 of 200 local |
+# | equal scores of all others | enough for $n = 1$ | $n = 8$: 69, 19, 45 of 200 local ($p$, $W$, $(K, Q)$) |
 # | no rival, best choice possible | global, not proved | 4,794 of 4,800 |
 
 # %% [markdown]
