@@ -111,7 +111,8 @@ show(
 # %% [markdown]
 # **Figure 1.** How 500 runs of each size ended: shares, stacked. Bars: Wilson's 95% bands (`sweep.wilson`).
 #
-# At each size $p$ has no more global runs than $W$ and $(K, Q)$. From $d = 12$ on every run is decided.
+# $W$ and $(K, Q)$ can make the same choices. At each size $p$ has no more global runs than either. From
+# $d = 12$ on every run is decided.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.2 Every choice possible, no point stationary
