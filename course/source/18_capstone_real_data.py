@@ -245,12 +245,18 @@ names = [before + what for what in ("best", "agree") for before in ("untrained_"
 for tokens in ("digits", "sentences"):
     shares = [runs[name].sel(tokens=tokens, decay=0.0)[:, 1].values.mean() for name in names]
     print(f"{tokens:35s}", "{:.2f}, {:.2f}, {:.2f}    {:.2f}, {:.2f}, {:.2f}".format(*shares))
+at_1 = [(s.argmax(-1) == 0).mean() for s in moments[250]]
+print("your network, eight digits: token 1 wins {:.2f} in layer 1, {:.2f} in layer 2".format(*at_1))
+assert max(at_1) < 0.2
 
 # %% [markdown]
 # In layer 2 the best wins about a tenth of the choices, a random token 0.06 or 0.07. What wins is often one
 # token for all positions: on digits 0.81 of a sequence's positions agree on it, 0.40 before training; on
-# sentences 0.46 and 0.37 (means over ten networks). In large language models it is often a text's first, an
-# attention **sink** (Xiao et al., 2023). Our theorems do not speak of it.
+# sentences 0.46 and 0.37 (means over ten networks).
+#
+# In large language models it is often a text's first, an attention **sink** (Xiao et al., 2023). Our theorems
+# do not speak of it. In your network token 1 is none: it wins 0.02 and 0.10 of the choices, and one in 16 is
+# 0.06.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 The SVM of a head
@@ -347,7 +353,8 @@ for C in (0.01, 1.0, 100.0):
     at = {name: [float(to_its_svm(those[k], k, C).mean()) for k in (0, 1)] for name, those in moves.items()}
     print(f"C = {C:<6g}", *(f"{name} {one:.2f}, {two:.2f}  " for name, (one, two) in at.items()))
     assert sum(at["free"]) > sum(at["own"])  # of both layers
-print("\nten networks, 400 steps, by ten training sequences: cosine of    no decay, with decay")
+print("\nten networks, 400 steps, by ten training sequences: cosine in layers 1, 2")
+print(f"{'':54s}no decay      with decay")
 kinds = {
     "own": "W - W_0 to the SVM of its own selection",
     "random_tokens": "    to the SVM of tokens at random",
@@ -355,8 +362,8 @@ kinds = {
 }
 for tokens in ("digits", "sentences"):
     for name, what in kinds.items():
-        none, decay = (runs[name].sel(tokens=tokens, decay=w).values.mean() for w in (0.0, 1.0))
-        print(f"{tokens:10s} {what:41s} {none:.2f}, {decay:.2f}")
+        means = runs[name].sel(tokens=tokens).values.mean((1, 3)).ravel().round(2) + 0
+        print(f"{tokens:10s} {what:41s}", "{:5.2f}, {:.2f}   {:5.2f}, {:.2f}".format(*means))
 ahead = (runs.never_trained.values - runs.own.values).mean(-1)  # (tokens, decay, networks, layers)
 assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 
@@ -365,7 +372,7 @@ assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 # of ten networks on each task.
 #
 # With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. The mean
-# cosine rises all the same, and so does the free $W$'s.
+# cosine rises all the same in both layers, and so does the free $W$'s.
 
 # %% [markdown]
 # ### Exercise 18.1: What a selection gives back
@@ -792,11 +799,60 @@ assert 0 < largest < 5e-4, again.format("18.4")
 #
 # </details>
 #
-# Three directions:
+# Three directions, each with a first cell that runs here:
 #
-# - **Moving tokens.** Take the first slope over trained tokens.
-# - **The right norm.** Does the nuclear norm's SVM see more near the start?
-# - **Ten times longer.** Labels can run on, targets cannot.
+# <details><summary>Moving tokens</summary>
+#
+# **Question:** do transformers have an excess because the first slope is taken over tokens that then move?
+# **Prediction:** yes; taken over the trained tokens, it leaves no excess. **Control:** the free $W$'s excess
+# over the same new slope. **First cell:** how far have the tokens moved? It prints their mean cosine to where
+# they were before training, in each layer.
+#
+# ```python
+# for before, after in zip(read(start, valid[:10]), unseen, strict=True):
+#     print(f"{(before * after).sum(-1).mean():.2f}")
+# ```
+#
+# **First number:** in your network 1.00 and 0.59. What layer 1 reads stays, what layer 2 reads moves: begin with
+# the excess of each layer by itself.
+#
+# </details>
+# <details><summary>The right norm</summary>
+#
+# **Question:** does the nuclear norm's SVM see keys and queries near the start, where 18.6 is blind?
+# **Prediction:** yes; $W$ is nearer to it than to the Frobenius norm's long before 18.7's 300 steps are over.
+# **Control:** a free $W$ and the nuclear norm's SVM of its own selection. **First cell:** 18.7's keys and
+# queries after 30 steps (five seconds). It prints median cosines: to the nuclear norm's SVM, to the Frobenius
+# norm's, and of a free $W$ to its own Frobenius one.
+#
+# ```python
+# from course.replicate.taken_apart import taken_apart
+#
+# early = taken_apart("+ K and Q", trials=10, seed=0, steps=30)
+# print(*(f"{early[name].median():.2f}" for name in ("nuclear", "whole", "whole_never_trained")))
+# ```
+#
+# **First number:** 0.42, against 0.39 and 0.49. After 300 steps 18.7 has 0.93 and 0.71.
+#
+# </details>
+# <details><summary>Ten times longer</summary>
+#
+# **Question:** does the excess grow if transformers train ten times longer? **Prediction:** with labels it
+# does, since $W$ can run on; with soft targets, whose loss has a minimum, it does not. **Control:** the soft
+# targets, and a free $W$ as far as the labels. **First cell:** how far $W$ moves with each of 18.6's aims, in
+# lengths of $W_0$ (minutes; with `steps=400` half a minute).
+#
+# ```python
+# from course.replicate.lesson_18 import AIMS, on_ten
+#
+# found = on_ten("digits", steps=4000, trials=3, seed=0)
+# print(*zip(AIMS, found["moved"].mean((0, 2, 3)).tolist()), sep="\n")
+# ```
+#
+# **First number:** after 400 steps 18.6's table has 0.57 for labels and 0.46 for soft targets. Its excess is
+# 0.05 for both: what is there to grow shows only later.
+#
+# </details>
 
 # %% [markdown]
 # <details><summary>Open problems that the papers themselves leave, informally</summary>

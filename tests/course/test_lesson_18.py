@@ -1,10 +1,14 @@
 """What lesson 18 builds from scratch agrees with `mini_attn` and with the model of the stored sweeps."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
 
 from course import exercises
+from course.make.build import Folders
+from course.make.notebook import from_source
 from course.replicate import lesson_18 as stored
 from course.replicate import small_transformer as net
 from course.replicate import taken_apart
@@ -166,3 +170,24 @@ def test_ingredients_add_up():
     assert taken_apart.ingredients("+ Adam") == ("Adam",)
     assert taken_apart.ingredients(taken_apart.PAIR) == ("embeddings learn", "every token asks")
     assert len(set(taken_apart.SETTINGS)) == len(net.INGREDIENTS) + 2
+
+
+@pytest.mark.slow
+def test_the_first_cells_of_two_directions_print_their_first_numbers(capsys):
+    (source,) = Folders().sources(["18"])
+    cells = from_source(source, solved=True).cells
+    (project,) = (cell.source for cell in cells if cell.source.startswith("## 18.9"))
+    moved, norms, _ = re.findall(r"```python\n(.*?)```", project, flags=re.DOTALL)
+    namespace = {"__name__": "lesson"}
+    for cell in cells:
+        if cell.cell_type == "code" and not cell.metadata.get("jupyter", {}).get("source_hidden"):
+            exec(compile(cell.source, "lesson 18", "exec"), namespace)
+        if cell.source.startswith("def matrices"):
+            break
+    capsys.readouterr()
+    exec(compile(moved, "moving tokens", "exec"), namespace)
+    assert "1.00 and 0.59" in project
+    assert [float(x) for x in capsys.readouterr().out.split()] == pytest.approx([1.00, 0.59], abs=0.01)
+    exec(compile(norms, "the right norm", "exec"), namespace)
+    assert "0.42, against 0.39 and 0.49" in project
+    assert [float(x) for x in capsys.readouterr().out.split()] == pytest.approx([0.42, 0.39, 0.49], abs=0.02)
