@@ -340,23 +340,30 @@ def last_decade(sweeps: dict, parameter: str, optimiser: str, what: str = "angle
     if optimiser not in sweeps[parameter].optimiser:
         return None
     x = torch.tensor(steps_of(parameter, optimiser)[4:], dtype=torch.float64)
-    y = stored_values(sweeps, parameter, optimiser, what)[:, 4:]
-    if (parameter, optimiser) == ("KQ", "Polyak"):
-        ends = (stored_values(sweeps, "KQ", name, "selected") for name in ("Polyak", "NGD"))
-        y = y[torch.eq(*ends).all(-1)]
+    y = stored_values(sweeps, parameter, optimiser, what)[_counted(sweeps, parameter, optimiser), 4:]
     return None if y.isnan().all() else (x, y)
 
 
-def equal(sweeps: dict, optimiser: str, what: str, wanted: float) -> float:
-    """Median angle on W where a run has taken `wanted` steps, or has this length in its own norm; NaN if not
-    all forty records hold that."""
-    theta = stored_values(sweeps, "W", optimiser, "angle")
-    x = torch.tensor(steps_of("W", optimiser)).double().expand(40, -1)
-    if what == "length":
-        x = stored_values(sweeps, "W", optimiser, "length")
+def equal(sweeps: dict, parameter: str, optimiser: str, what: str, kind: str, wanted: float) -> float:
+    """Median of a value where a run has taken `wanted` "steps", or has this "length" in its own norm; NaN if
+    not all runs' records hold that, or nothing is stored. Of the same runs as `last_decade`."""
+    if optimiser not in sweeps[parameter].optimiser:
+        return math.nan
+    counted = _counted(sweeps, parameter, optimiser)
+    y = stored_values(sweeps, parameter, optimiser, what)[counted]
+    x = torch.tensor(steps_of(parameter, optimiser)).double().expand_as(y)
+    if kind == "length":
+        x = stored_values(sweeps, parameter, optimiser, "length")[counted]
     if x[:, 0].max() > wanted or x[:, -1].min() < wanted:
         return math.nan
-    return float(at_length(x, theta, wanted).median())
+    return float(at_length(x, y, wanted).median())
+
+
+def _counted(sweeps: dict, parameter: str, optimiser: str) -> Tensor:
+    """All runs, (40,); but for Polyak's steps on (K, Q), those that select the tokens that NGD does."""
+    name = "Polyak" if (parameter, optimiser) == ("KQ", "Polyak") else "NGD"
+    ends = (stored_values(sweeps, parameter, one, "selected") for one in (name, "NGD"))
+    return torch.eq(*ends).all(-1)
 
 
 def descent(

@@ -380,3 +380,26 @@ def test_a_divisor_that_hardly_forgets_is_a_metric(size):
     logs = [rates.log_excess(tokens.compare(tokens.z @ W.mT), tokens, selected) for W in path]
     s = torch.tensor([0.999**-300, 0.999**-3000]).sub(1).sqrt()
     assert abs((logs[0] - logs[1]).median() / (s - s.arctan()).log().diff() - 1) < 0.15
+
+
+@pytest.mark.slow
+def test_muons_polynomial_keeps_its_gap_open(monkeypatch):
+    """The same optimiser with an iteration that converges to the polar factor closes it, on another size."""
+    gaps, polynomials = {}, {"Muon": ((3.4445, -4.775, 2.0315), 5), "polar": ((1.875, -1.25, 0.375), 16)}
+    for name, polynomial in polynomials.items():
+
+        def muon(model, polynomial=polynomial):
+            matrices = [torch.nn.Parameter(w) for weight in model.parameters() for w in weight.detach()]
+            how = dict(zip(("ns_coefficients", "ns_steps"), polynomial, strict=True))
+            return [torch.optim.Muon(matrices, lr=0.02, weight_decay=0.0, **how)], matrices
+
+        monkeypatch.setattr(replicate, "_muon", muon)
+        tokens = data.random_tokens(5, 4, 8, trials=6, seed=178)
+        model = models.CrossAttention(8, trials=6)
+        path, _ = run(tokens, model, RUNNERS["Muon, scaled"], [1000, 3000])
+        selected = geometry.selected_tokens(model.logits(tokens).detach())
+        problem, solution = limit(tokens, "W", selected, "spectral")
+        lead = torch.stack([problem.forward(W).amin(-1) / replicate.size(W, "spectral") for W in path], -1)
+        gaps[name] = (1 - lead / solution.margin[:, None]).median(0).values
+    assert gaps["polar"][1] < 0.5 * gaps["polar"][0]
+    assert gaps["polar"][1] < 0.5 * gaps["Muon"][1]
