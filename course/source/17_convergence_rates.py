@@ -785,9 +785,9 @@ table = [  # optimiser, what of it, expected exponent on p and W, and why that, 
     ("Adam, .95", "gap", -1, "-1 if 1/R. Stated: -1/3 [F]"),
     ("spectral", "gap", -1, "-1 if 1/R"),
     ("spectral, decaying", "gap", -0.5, "-1/2. Stated: -1/2 [F]"),
-    ("Muon, scaled", "gap", None, "-1 if 1/R; see below"),  # gradients so long that its epsilon is nothing
+    ("Muon, scaled", "gap", None, "-1 if 1/R; see below"),  # gradients scaled up: its epsilon does not count
 ]
-print(f"{'':24s}p                   W                   (K, Q)              expected")
+print(f"{'':24s}p                   W                   (K, Q)              expected on p, W")
 for name, what, power, why in table:
     line = f"{name + ', ' + what:24s}"
     for parameter in stored:
@@ -833,7 +833,8 @@ for row, (name, what, *_) in enumerate(table):
 
 # %% [markdown]
 # At equal length growing steps have NGD's angle to 0.03, on all three, and Polyak's on $W$; after 500 steps
-# on $p$ and $W$ NGD's is at least nine times theirs. (A blank: some run has that length in no record.)
+# on $p$ and $W$ NGD's is at least nine times theirs. (A blank: not run, or some run is shorter or longer than
+# that in all its records.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.6 Claims and measurements
