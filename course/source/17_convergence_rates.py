@@ -810,8 +810,8 @@ for name, what, power, why in table:
 # for attention. Adam's steps do not decay here, and it is faster. A gap of $1/j$ alone promises NGD no more
 # than [V], as $\cos\theta \ge 1 - \text{gap}$; the law does.
 #
-# On $(K, Q)$ no rate is stated, and no row here falls as $1/R$: down the gradient, the share of a direction that
-# the run still lacks grows only as $R^{c - 1}$ (11.4). (Of mirror, sign and Adam steps we know no limit
+# On $(K, Q)$ no rate is stated, and no row here falls as $1/R$: down the gradient, the share of a direction
+# that the run still lacks grows only as $R^{c - 1}$ (11.4). (Of mirror, sign and Adam steps we know no limit
 # there.)
 #
 # Now the same after 500 steps, and at equal length in the SVM's norm: 100 for the first four and on $(K, Q)$,
