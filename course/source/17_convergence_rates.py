@@ -776,7 +776,7 @@ widgets.sliders(
 stored = {name: measured(f"17.{name}").load() for name in ("p", "W", "KQ")}
 table = [  # optimiser, what of it, expected exponent on p and W, and why that, or why none
     ("GD", "angle", None, "none: a logarithm (question 1)"),
-    ("NGD", "angle", -1, "-1: the law. Stated: -1/2 [V]"),
+    ("NGD", "angle", -1, "-1: the law"),
     ("growing", "angle", None, "none: unbounded steps"),
     ("Polyak", "angle", -1, "-1 if R grows as j"),  # on (K, Q): of the 21 runs that select NGD's tokens
     ("mirror 3", "gap", -0.5, "-1/2 if 1/R"),
@@ -806,9 +806,9 @@ for name, what, power, why in table:
 # decaying steps. Where a number is expected on $p$ and $W$, all but Muon are within 0.1 of it. Muon's
 # polynomial gives margin away for good (3.7): its gap need not go to 0.
 #
-# *Stated* rates (sources below) are bounds, up to logarithms: [F] for linear models and decaying steps, [V]
-# for attention. Adam's steps do not decay here, and it is faster. A gap of $1/j$ alone promises NGD no more
-# than [V], as $\cos\theta \ge 1 - \text{gap}$; the law does.
+# *Stated* rates ([F], sources below) are bounds, up to logarithms, for linear models and decaying steps. Adam's
+# steps do not decay here, and it is faster. A gap of $1/j$ alone promises NGD only an angle of $j^{-1/2}$, as
+# $\cos\theta \ge 1 - \text{gap}$; the law promises $1/j$.
 #
 # On $(K, Q)$ no rate is stated, and no row here falls as $1/R$: down the gradient, the share of a direction
 # that the run still lacks grows only as $R^{c - 1}$ (11.4). (Of mirror, sign and Adam steps we know no limit
@@ -879,8 +879,7 @@ progress("17")
 # ## Further reading
 #
 # - B. Vasudeva, P. Deora, C. Thrampoulidis, *Implicit Bias and Fast Convergence Rates for Self-attention*
-#   (2024, arXiv 2402.05738): normalised and Polyak's steps on attention; [V] in 17.5 is NGD's rate there, as
-#   we recall it.
+#   (2024, arXiv 2402.05738): rates for normalised and Polyak's steps on attention itself.
 # - D. Soudry and others (2018, arXiv 1710.10345), M. S. Nacson and others (2019, arXiv 1803.01905), Z. Ji
 #   and M. Telgarsky (2021, arXiv 1906.04540), Z. Ji, N. Srebro, M. Telgarsky (2021, arXiv 2107.00595):
 #   linear models: plain descent's $\log j$, the equation for $r$ (Soudry and others), and faster rates.
