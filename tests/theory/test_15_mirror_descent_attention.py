@@ -4,7 +4,7 @@ Julistiono, Tarzanagh and Azizan 2024, informally: mirror descent in l_rho goes 
 locally optimal choice. Measured here, on other seeds and sizes than the lesson's: each run is near its own
 SVM and not the others'; the divergence is the support comparisons' missing margin; a choice that is not
 locally optimal is lost and one that is stays, in the own norm too; the tokens of a joint toy depend on
-rho and on the steps.
+rho and on the steps, and the joint head goes to the label SVM of its own norm.
 """
 
 import dataclasses
@@ -208,6 +208,31 @@ def test_the_tokens_of_a_joint_toy_depend_on_rho_and_on_the_steps(eta, steps, fi
         train.fit(model, pair, optimizer, steps, every=steps, schedule=train.growing, progress=False)
         ends.append(float(model.requires_grad_(False).attention(pair)[0, 0, 0]))
     np.testing.assert_allclose(ends, first, atol=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("shape", "seed", "steps"), [((6, 8, 10), 0, 4800), ((4, 5, 7), 1, 960)])
+def test_the_joint_head_goes_to_the_label_svm_of_its_own_norm(shape, seed, steps):
+    """W and v from 0: v, in the median, to the l_rho label SVM; W to its Att-SVM at 2 and 3, not at 1.1."""
+    tokens = data.random_tokens(*shape, trials=10, seed=seed)
+    norms = (1.1, 2.0, 3.0)
+    for k, rho in enumerate(norms):
+        model = models.CrossAttention(shape[2], trials=10, head=heads.LinearHead(shape[2], trials=10))
+        groups = [{"params": [one]} for one in (model.W, model.head.v)]
+        optimizer = optim.MirrorDescent(groups, lr=0.001 if rho < 2 else 0.1, p=rho, batch_dims=1)
+        train.fit(model, tokens, optimizer, steps, every=steps, schedule=train.growing, progress=False)
+        model.requires_grad_(False)
+        selected = geometry.selected_tokens(model.attention(tokens))
+        points = svm.label_problem(
+            torch.take_along_dim(tokens.X, selected[..., None, None], -2)[:, :, 0], tokens.y
+        )
+        limits = [svm.solve(points, norm=one).value for one in norms]
+        near = torch.stack([geometry.cosine(model.head.v, limit, batch_dims=1) for limit in limits])
+        assert near[k].median() > (0.97 if rho < 2 else 0.995)
+        assert (near.argmax(0) == k).sum() >= 8
+        limit = svm.solve(svm.attention_problem(tokens.X, tokens.z, selected), norm=rho).value
+        own = geometry.cosine(model.W, limit, batch_dims=1).median()
+        assert own < 0.85 if rho < 2 else own > 0.97
 
 
 @pytest.mark.parametrize("finer", [1, 10])
