@@ -487,8 +487,9 @@ show(
 # locally optimal, in the shaded half plane; cross: not; open: the border.
 
 # %% [markdown]
-# For each of 200 data sets like that of 15.1 three runs from 0 are stored, $\rho$ = 1.1, 2 and 3, with 3,000 steps $\eta\sqrt j$, $\eta = 0.1$ (0.001 for 1.1). Each run's last $W$, scaled to a
-# smallest lead of 10, starts three more such runs, one in each norm. Do they keep the choice?
+# For each of 200 data sets like that of 15.1 three runs from 0 are stored, $\rho$ = 1.1, 2 and 3, with
+# 3,000 steps $\eta\sqrt j$, $\eta = 0.1$ (0.001 for 1.1). Each run's last $W$, scaled to a smallest lead of
+# 10, starts three more such runs, one in each norm. Do they keep the choice?
 #
 # A pair is a choice, locally optimal in its own norm, and one of the norms. The rows sort the pairs by the
 # least lead over a better token at the choice's SVM in this norm. **Predict**: which are held?
