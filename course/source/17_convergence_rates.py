@@ -806,9 +806,9 @@ for name, what, power, why in table:
 # decaying steps. Where a number is expected on $p$ and $W$, all but Muon are within 0.1 of it. Muon's
 # polynomial gives margin away for good (3.7): its gap need not go to 0.
 #
-# *Stated* rates ([F], sources below) are bounds, up to logarithms, for linear models and decaying steps. Adam's
-# steps do not decay here, and it is faster. A gap of $1/j$ alone promises NGD only an angle of $j^{-1/2}$, as
-# $\cos\theta \ge 1 - \text{gap}$; the law promises $1/j$.
+# *Stated* rates ([F], sources below) are bounds, up to logarithms, for linear models and decaying steps.
+# Adam's steps do not decay here, and it is faster. A gap of $1/j$ alone promises NGD only an angle of
+# $j^{-1/2}$, as $\cos\theta \ge 1 - \text{gap}$; the law promises $1/j$.
 #
 # On $(K, Q)$ no rate is stated, and no row here falls as $1/R$: down the gradient, the share of a direction
 # that the run still lacks grows only as $R^{c - 1}$ (11.4). (Of mirror, sign and Adam steps we know no limit
