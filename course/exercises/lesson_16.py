@@ -112,7 +112,7 @@ SLOPE = Exercise(
     id="16.2",
     title="The slope of a chain",
     points=2,
-    minutes=6,
+    minutes=8,
     difficulty=2,
     reference=_slope,
     cases=_slope_cases,
@@ -270,7 +270,7 @@ TIE = Exercise(
     id="16.3",
     title="Who wins a tie?",
     points=3,
-    minutes=11,
+    minutes=14,
     difficulty=3,
     reference=_tie,
     cases=_tie_cases,
@@ -294,111 +294,77 @@ TIE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 16.4 does it come back?
-def _critical(sizes, R, V):
-    beta = _levels(sizes)[0]
-    return float(np.log(V / 2) + (beta - 1) * R + np.log(beta - 1))
+# --------------------------------------------------------------------------- 16.4 who pulls harder?
+def _apart(sure, other, gap=lambda own, rival: 1 - own + rival):
+    """The two values' difference over c, from pi of what the model is sure of and pi of each other token."""
+    return gap(other, sure), gap(sure, other)  # the wrong sequence's, the right one's
 
 
-def _log(x):
-    """The log; of what is not positive, a large negative number."""
-    return np.log(max(x, 1e-12))
+def _harder_by(apart=_apart, last=lambda wrong, right, c: wrong / right, more=lambda V: V - 1):
+    def answer(c, V):
+        Z = np.exp(c) + more(V)
+        wrong, right = apart(np.exp(c) / Z, 1 / Z)
+        return float(last(wrong, right, c))
+
+    return answer
 
 
-def _critical_by(
-    beta=lambda sizes: _levels(sizes)[0], ratio=lambda V: V / 2, late=1, speed=lambda beta: _log(beta - 1)
-):
-    return lambda sizes, R, V: float(
-        np.log(ratio(V)) + (beta(np.asarray(sizes)) - late) * R + speed(beta(np.asarray(sizes)))
-    )
+_harder = _harder_by()
 
-
-def _critical_cases(rng):
-    cases = [
-        ([1, 1, 1, 1], 25.0, 8),
-        ([1, 2, 3], 30.0, 20),
-        ([2, 1, 3], 40.0, 30),  # beta little above 1
-    ]
-    while len(cases) < 7:
-        sizes = rng.integers(1, 6, size=rng.integers(3, 6)).tolist()
-        beta = _levels(sizes)[0]
-        if beta > 1.05 and min(abs(beta - (len(sizes) - 1) / 2), abs(beta - 2)) > 0.02:
-            cases.append((sizes, float(rng.uniform(10, 60)), int(rng.integers(10, 50))))
-    return [(np.array(sizes), R, V) for sizes, R, V in cases]
-
-
-CRITICAL = Exercise(
+HARDER = Exercise(
     id="16.4",
-    title="Does it come back?",
+    title="Who pulls harder?",
     points=2,
-    minutes=12,
+    minutes=10,
     difficulty=2,
-    reference=_critical,
-    cases=_critical_cases,
+    reference=_harder,
+    cases=lambda rng: [
+        (1.0, 2),
+        (0.5, 20),
+        (8.0, 20),
+        (float(rng.uniform(0.1, 1)), int(rng.integers(3, 9))),
+        (float(rng.uniform(1, 4)), int(rng.integers(9, 40))),
+        (float(rng.uniform(4, 7)), int(rng.integers(40, 200))),
+    ],
     misconceptions=known(
-        _critical_by(speed=lambda beta: 0.0),
-        "There the pulls P and Q are alike. Compare the speeds: of the lead, beta P - Q, and of R, P.",
-        _critical_by(speed=np.log),
-        "There the lead stands still, beta P = Q. It has to grow just as fast as R: beta P - Q = P.",
-        _critical_by(speed=lambda beta: np.log(beta + 1)),
-        "Q makes the lead smaller: it grows at the speed beta P - Q, and R at the speed P.",
-        _critical_by(speed=lambda beta: -_log(beta - 1)),
-        "The sign of log(beta - 1): (beta - 1) P = Q, and P falls with c, so beta - 1 goes with V / 2.",
-        _critical_by(speed=lambda beta: beta - 1),
-        "Take the log of both sides of (beta - 1) P = Q: that of beta - 1 is added, too.",
-        _critical_by(late=0),
-        "The sequence with the tight row has a small attention, too, e^-R: it pulls less as R grows.",
-        _critical_by(ratio=lambda V: V),
-        "In the wrong sequence the values are about c and -c: they differ by 2c.",
-        _critical_by(ratio=lambda V: V / 4),
-        "The wrong sequence lifts its optimal token at the speed Q; take the loser as held by the others.",
-        _critical_by(ratio=lambda V: 2 * V),
-        "The 2 of 2c makes the wrong sequence pull harder: so less confidence is enough.",
-        _critical_by(ratio=lambda V: 2 / V),
-        "The sign of the log of V / 2: solve 2c e^(-beta R) = (beta - 1) c V e^-c e^-R for c.",
-        _critical_by(ratio=lambda V: 1 / V),
-        "The sign of the log, and the 2: solve 2c e^(-beta R) = (beta - 1) c V e^-c e^-R for c.",
-        _critical_by(ratio=lambda V: V - 1),
-        "The loser has a value, too: they differ by 2c in the wrong sequence, by c V e^-c in the other.",
-        _critical_by(ratio=lambda V: (V - 1) / 2),
-        "In the right sequence the loser has a value, too, -c e^-c: the difference is c V e^-c.",
-        _critical_by(ratio=lambda V: 1.0),
-        "The values differ as well: by 2c in the wrong sequence, by c V e^-c in the other one.",
-        _critical_by(ratio=lambda V: 0.5),
-        "The right answer lacks (V - 1) e^-c: the size of the vocabulary counts.",
-        _critical_by(ratio=lambda V: V**2 / 2),
-        "V enters once: through the values in the right sequence.",
-        lambda sizes, R, V: float(np.log(V / 2) - _critical(sizes, R, 2)),
-        "The sign: the farther behind, the less the wrong sequence pulls, and the more confidence it needs.",
-        _critical_by(beta=lambda sizes: _levels(sizes)[0] - _levels(sizes)[-1]),
-        "A token that no row holds is not on the lowest level. Where are squares least?",
-        _critical_by(beta=lambda sizes: len(sizes)),
-        "The optimal token is not one level below the lowest: no row holds it.",
-        _critical_by(beta=lambda sizes: (len(sizes) - 1) / 2),
-        "Large levels weigh more: the heights are those of exercise 16.1.",
-        _critical_by(beta=lambda sizes: _levels(sizes[::-1])[0]),
-        "sizes[0] is the size of the highest level, on which the loser stands.",
-        _critical_by(beta=lambda sizes: _levels(np.append(sizes, 1))[0]),
-        "The optimal token stands in no row of the others: it is no level below them.",
-        _critical_by(beta=lambda sizes: _levels(sizes)[0] / np.sqrt((sizes * _levels(sizes) ** 2).sum())),
-        "R multiplies W', whose tight rows lead by 1, not a W' of length 1.",
-        _critical_by(beta=lambda sizes: 2 * _levels(sizes)[0]),
-        "The optimal token's attention enters the pull once: e^(-beta R).",
-        lambda sizes, R, V: _critical(sizes, 1.0, V),
-        "R is missing: the lead is R times that under W'.",
-        lambda sizes, R, V: float((_levels(sizes)[0] - 1) * R * V / 2),
-        "Take the log of both sides: those of V / 2 and beta - 1 are added.",
-        lambda sizes, R, V: float(np.exp(min(_critical(sizes, R, V), 700.0))),
-        "That is e^c. Return c.",
-        lambda sizes, R, V: float(
-            _critical(sizes, R, V) + (1 / np.log(2) - 1) * np.log(V / 2 * (_levels(sizes)[0] - 1))
-        ),
-        "The log is the natural one.",
-    ),
-    withheld=(
-        "mini_attn.svm.order.order_problem",
-        "course.replicate.lesson_16.behind",
-        "course.replicate.lesson_16.late_draws",
+        lambda c, V: 2 * float(np.exp(c)) / V,
+        "That holds for a large c only. Keep the softmax as it is, with its V - 1 other tokens.",
+        lambda c, V: 2 * float(np.exp(c)) / V + 1,
+        "Nearly: keep all ones. At c = 0 no token is preferred, and the two pull alike.",
+        _harder_by(last=lambda wrong, right, c: right / wrong),
+        "The other way round: the wrong sequence's pull over that of the right one.",
+        _harder_by(last=lambda wrong, right, c: c * wrong),
+        "That is how far the values differ in the wrong sequence. Divide by how far in the right one.",
+        _harder_by(last=lambda wrong, right, c: c * right),
+        "That is how far the values differ in the right sequence. It is the divisor.",
+        _harder_by(last=lambda wrong, right, c: c * (wrong - right)),
+        "A factor: divide the pulls, do not subtract them.",
+        _harder_by(last=lambda wrong, right, c: np.log(wrong / right)),
+        "That is the factor's log.",
+        _harder_by(last=lambda wrong, right, c: (wrong / right) ** 2),
+        "The values enter the slope once.",
+        _harder_by(last=lambda wrong, right, c: c * wrong / right),
+        "c is in both pulls, and cancels.",
+        lambda c, V: 1.0,
+        "The attentions' product is alike, the values are not: what is the model sure of in each?",
+        lambda c, V: float(np.exp(c)),
+        "Not only the probabilities of one token: each pull has the difference of two values.",
+        _harder_by(apart=lambda sure, other: _apart(sure, other, lambda own, rival: 1 - own)),
+        "The loser has a value, too: -c times pi of the token that follows it.",
+        _harder_by(apart=lambda sure, other: _apart(sure, other, lambda own, rival: 1 + rival)),
+        "The optimal token has the value c (1 - pi), with pi of the answer, not c.",
+        _harder_by(apart=lambda sure, other: (2.0, 1 - sure + other)),
+        "In the wrong sequence the values differ by 2c only if the model is quite sure. How sure is it?",
+        _harder_by(more=lambda V: V),
+        "The softmax has V terms: e^c and V - 1 ones.",
+        _harder_by(more=lambda V: V - 2),
+        "One term is missing: the softmax has e^c and V - 1 ones.",
+        lambda c, V: float(1 + (np.exp(c) - 1) / V),
+        "Two probabilities change places, that of the answer and that of what follows b: both count.",
+        lambda c, V: float(2 * np.exp(c) + V - 2),
+        "Divide by the right sequence's difference of values, V.",
+        lambda c, V: float(1 + 2 * (np.exp(-c) - 1) / V),
+        "The sign of c: with attention on a token, the logit of what follows it is c above the others.",
     ),
 )
 
@@ -482,7 +448,7 @@ LEAD = Exercise(
     id="16.5",
     title="A finite lead",
     points=3,
-    minutes=11,
+    minutes=14,
     difficulty=3,
     reference=_lead,
     cases=_lead_cases,
@@ -527,4 +493,4 @@ LEAD = Exercise(
     withheld=("course.replicate.lesson_16.finite_part",),
 )
 
-EXERCISES = [LEVELS, SLOPE, TIE, CRITICAL, LEAD]
+EXERCISES = [LEVELS, SLOPE, TIE, HARDER, LEAD]

@@ -1,7 +1,6 @@
-"""Lesson 16: dual variables, new sentences, chains, lost sentences; and, at length, data with cycles."""
+"""Lesson 16: dual variables, new sentences, chains; and, at length, data with cycles."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import torch
@@ -79,7 +78,7 @@ def _winner(votes, new):
     return new.following.gather(-1, first[..., 0]), votes.amax(-1) - rest
 
 
-KINDS = ("decided", "one highest", "tied, joined", "tied, never seen", "no prediction")
+KINDS = ("decided", "one highest", "tied, joined", "tied, never seen", "no prediction", "one token alone")
 
 
 def foretell(new, data, W_hat):
@@ -102,9 +101,18 @@ def foretell(new, data, W_hat):
     kind[tied & joined & (law_leads > np.log(1.1))] = 2
     kind[tied & ~joined & strange & (copies_lead > 0.01)] = 3
     kind[~tied & ~decided] = 1
-    kind[decided & ~same.all(-1).all(-1)] = 0  # one token alone leaves nothing to decide
+    kind[decided] = 0
+    kind[same.all(-1).all(-1)] = 5  # nothing to decide
     highest, _ = _winner(height, new)
     return kind, torch.where(kind == 2, by_law, torch.where(kind == 3, by_copies, highest))
+
+
+def most_wins(new, data):
+    """What follows the token with the most others below it, less those above it; of two, the first."""
+    above = vocabulary.priorities(data)
+    wins = at_tokens(above.sum(-1) - above.sum(-2), new) * 1000 - torch.arange(new.tokens.shape[-1])
+    first = new.tokens.gather(-1, wins.argmax(-1, keepdim=True))
+    return new.following.gather(-1, first[..., 0])
 
 
 def chains(lengths, V=20):
@@ -145,30 +153,6 @@ def few_tokens(trials, seed):
     return vocabulary.NextTokens(*some), which, copies
 
 
-def late_sentence(sizes, V=20, n=49):
-    """Sequences (a, b, q), q = 0, that ask for levels; the last: a new token, one of the first level, q."""
-    names = np.split(np.arange(sum(sizes))[::-1], np.cumsum(sizes)[:-1])
-    drawn = [[a, b, 0] for high, low in itertools.pairwise(names) for a in high for b in low]
-    drawn += [[0, 0, 0]] * (n - 1 - len(drawn)) + [[V - 1, names[0][0], 0]]
-    follow, drawn = (torch.arange(V) + 1) % V, torch.tensor(np.array(drawn))
-    return vocabulary.NextTokens(torch.eye(V, dtype=torch.float64), follow, drawn, follow[drawn[:, 0]])
-
-
-def late_draws(seeds, each, V=20):
-    """Sizes of 3 or 4 levels of 1 to 4 tokens, the first above 1; R; confidences within 5 of the border."""
-    drawn = []
-    for seed in range(seeds):
-        draw = np.random.default_rng(seed)
-        while len(drawn) < (seed + 1) * each:
-            sizes, R = draw.integers(1, 5, size=draw.integers(3, 5)), draw.uniform(10, 80)
-            beta = (sizes * np.arange(len(sizes))).sum() / sizes.sum()
-            c = (beta - 1) * R + np.log(max(beta - 1, 1e-9) * V / 2) + draw.uniform(-5, 5)
-            if beta > 1 and c > 6:  # e^c far above V
-                drawn.append((sizes, R, c))
-    sizes, R, c = zip(*drawn, strict=True)
-    return list(sizes), np.array(R), np.array(c)
-
-
 def off(data, model):
     """Which sequences are wrong: under half of their attention is on optimal tokens, (trials, n) bool."""
     return (model.attention(data) * data.optimal).sum(-1) < 0.5
@@ -187,21 +171,6 @@ def confidence(W_ov, data):
     """How far next(a)'s logit is above all others with attention on a, the least over a, (trials,)."""
     o, after = W_ov @ data.embeddings.mT, data.following[..., None, :]  # o: (trials, V, tokens)
     return (o.gather(-2, after)[..., 0, :] - o.scatter(-2, after, -torch.inf).amax(-2)).amin(-1)
-
-
-def relations(data, kept):
-    """The order that the kept sequences ask for, kept (trials, n) bool; the others are (q, q, ..., q)."""
-    query = data.tokens[..., -1:]
-    tokens = torch.where(kept[..., None], data.tokens, query)
-    target = torch.where(kept, data.target, data.following.gather(-1, query[..., 0]))
-    return vocabulary.priorities(vocabulary.NextTokens(data.embeddings, data.following, tokens, target))
-
-
-def behind(data, W):
-    """By how much the highest loser is above the optimal token under W, in each sequence, (trials, n)."""
-    h = (data.X @ (data.z @ W.mT)[..., None])[..., 0]
-    loser = h.masked_fill(data.optimal, -torch.inf).amax(-1)
-    return loser - h.masked_fill(~data.optimal, -torch.inf).amax(-1)
 
 
 def general(n, T, tokens, d, *, trials, seed) -> vocabulary.NextTokens:

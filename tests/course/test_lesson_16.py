@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_16 import behind, finite_part, general, pull, relations
+from course.replicate.lesson_16 import finite_part, general, most_wins, pull
 from mini_attn import svm
 from mini_attn.vocabulary import NextTokens, next_tokens, priorities, same_component
 
-levels, slope, tie, critical, finite_lead = (spec.reference for spec in exercises.exercises("16"))
+levels, slope, tie, harder, finite_lead = (spec.reference for spec in exercises.exercises("16"))
 
 
 @pytest.mark.parametrize("sizes", [[1, 2, 3], [4, 1, 1, 2], [1, 6]])
@@ -64,26 +64,24 @@ def test_a_tie_pulls_all_level_tokens_alike():
     assert pulls == pytest.approx(pulls[[0, 0, 0]])
 
 
-@pytest.mark.parametrize("sizes", [[2, 1, 3], [1, 2, 3], [1, 1, 1, 1]])
-def test_at_the_critical_confidence_the_lead_grows_as_fast_as_R(sizes, lesson):
-    """Attention e^(-beta R) and e^-R, and the values of a sequence that is wrong and of one that is right."""
-    data, V, R = lesson["stack"]([lesson["late_sentence"](sizes, V=12)]), 12, 40.0
-    W = svm.solve(svm.order_problem(data.embeddings, relations(data, torch.arange(49) < 48))).value
-    beta, c, pulls = float(behind(data, W)[0, -1]), critical(np.array(sizes), R, V), []
-    for sure_of, gap in ((1, beta), (0, 1.0)):  # 0 is the answer
-        o = np.zeros(V)
-        o[sure_of] = c
-        value = c * (np.eye(V)[0] - np.exp(o) / np.exp(o).sum())
-        pulls.append(-gap * R + np.log(value[0] - value[1]))
-    assert pulls[0] == pytest.approx(pulls[1] + np.log(beta - 1), abs=0.3)  # e^c stands for e^c + V - 1
+@pytest.mark.parametrize(("c", "V"), [(0.3, 5), (2.0, 12), (6.0, 30)])
+def test_how_much_harder_a_wrong_sequence_pulls_is_autograds(c, V):
+    W, pulls = c * (torch.eye(V).double() - 1 / V), []
+    for lead in (-15.0, 15.0):
+        h = torch.tensor([lead, 0.0], dtype=torch.float64, requires_grad=True)
+        log_p = (W[:, :2] @ h.softmax(0)).log_softmax(0)[0]
+        pulls.append(torch.autograd.grad(log_p, h)[0][0])
+    assert float(pulls[0] / pulls[1]) == pytest.approx(harder(c, V), rel=1e-4)
 
 
-def test_dropped_sequences_ask_for_nothing():
-    data, _ = next_tokens(6, 4, 7, trials=2, seed=8)
-    kept = torch.tensor([True, True, False, True, False, False]).expand(2, 6)
-    some = [0, 1, 3]
-    left = NextTokens(data.embeddings, data.following, data.tokens[:, some], data.target[:, some])
-    assert torch.equal(relations(data, kept), priorities(left))
+def test_most_wins():
+    """Under the query 3: 0 > 1, 0 > 2 and 1 > 2; of two alike the first in the sequence."""
+    tokens = torch.tensor([[[0, 1, 2, 3], [1, 2, 2, 3]]])
+    following = torch.tensor([[1, 2, 3, 0, 5, 4]])
+    data = NextTokens(torch.eye(6).double()[None], following, tokens, torch.tensor([[1, 2]]))
+    new = torch.tensor([[[2, 1, 3], [2, 0, 3], [5, 4, 3], [4, 5, 2]]])
+    new = NextTokens(data.embeddings, following, new, torch.zeros(1, 4, dtype=torch.long))
+    assert most_wins(new, data).tolist() == [[2, 1, 4, 5]]
 
 
 def test_the_finite_lead_is_the_librarys_finite_part():

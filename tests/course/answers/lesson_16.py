@@ -36,23 +36,15 @@ def tie_by_rounds(which, copies, queries, new, lacks=lambda k, r: r / k, rounds=
     return [vote / sum(votes) for vote in votes]
 
 
-def critical_by_rounds(sizes, R, V, wrong=2.0, right=None, own=1.0):
-    """Heights of least norm, of the loser and of a new token, which no row holds; the speeds, in logs."""
-    starts = np.cumsum(np.append(0, sizes))
-    tokens = np.eye(starts[-1] + 1)
-    rows = [
-        tokens[a] - tokens[b]
-        for k in range(len(sizes) - 1)
-        for a in range(starts[k], starts[k + 1])
-        for b in range(starts[k + 1], starts[k + 2])
-    ]
-    h = np.linalg.lstsq(np.array(rows), np.ones(len(rows)), rcond=None)[0]
-    gap, low, high = h[0] - h[-1], -1e3, 1e4
-    for _ in range(80):
-        c = (low + high) / 2
-        P, Q = math.log(right or V) - c - R, math.log(wrong) - gap * R
-        low, high = (c, high) if P + math.log(max(gap - own, 1e-12)) > Q else (low, c)
-    return torch.tensor(c)
+def harder_by_values(c, V):
+    """Softmax of whole vectors of logits, and the values (e_y - pi) W_ov x of both tokens."""
+    W = c * (np.eye(V) - 1 / V)  # token k is followed by k, and token 0 is optimal
+    apart = []
+    for read in (1, 0):
+        pi = np.exp(W[:, read] - W[:, read].max())
+        values = (np.eye(V)[0] - pi / pi.sum()) @ W
+        apart.append(values[0] - values[1])
+    return torch.tensor(apart[0] / apart[1])
 
 
 def lead_by_newton(won, copies_a, copies_b, rounds=300, longest=0.5):
@@ -128,23 +120,23 @@ ANSWERS = {
         ],
     },
     "16.4": {
-        "also_right": critical_by_rounds,
+        "also_right": harder_by_values,
         "wrong": [
-            lambda sizes, R, V: 0.0,
-            lambda sizes, R, V: math.log(V / 2),
-            lambda sizes, R, V: critical_by_rounds(sizes, R, V, wrong=1.0),
-            lambda sizes, R, V: critical_by_rounds(sizes, R, V, right=V - 1),
-            lambda sizes, R, V: critical_by_rounds(sizes, R, V, right=1.0),
-            lambda sizes, R, V: critical_by_rounds(sizes, R, V) + R,
-            lambda sizes, R, V: -critical_by_rounds(sizes, R, V),
-            lambda sizes, R, V: critical_by_rounds(sizes, 1.0, V),
-            lambda sizes, R, V: critical_by_rounds(np.ones(len(sizes), dtype=int), R, V),
-            lambda sizes, R, V: critical_by_rounds(sizes[::-1], R, V),
-            lambda sizes, R, V: math.exp(min(float(critical_by_rounds(sizes, R, V)), 700.0)),
-            lambda sizes, R, V: math.log(V / 2) + (len(sizes) - 2) * R,
-            lambda sizes, R, V: critical_by_rounds(sizes, R, V, own=0.0),
-            lambda sizes, R, V: critical_by_rounds(sizes, R, V, own=-1.0),
-            lambda sizes, R, V: critical_by_rounds(sizes, R, V, wrong=4.0),
+            lambda c, V: 0.0,
+            lambda c, V: 2.0,
+            lambda c, V: V * math.exp(c),
+            lambda c, V: math.exp(c) / V,
+            lambda c, V: math.exp(c) / (V - 1),
+            lambda c, V: math.exp(2 * c),
+            lambda c, V: 1 / harder_by_values(c, V),
+            lambda c, V: harder_by_values(c, V) - 1,
+            lambda c, V: 1 + math.exp(c) / V,
+            lambda c, V: 1 + 2 * math.exp(c) / (V - 1),
+            lambda c, V: 1 + 2 * (math.exp(c) - 1) / (V - 1),
+            lambda c, V: (math.exp(c) + V - 2) / (V - 1),
+            lambda c, V: harder_by_values(2 * c, V),
+            lambda c, V: harder_by_values(c, V + 1),
+            lambda c, V: 1 + 2 * c / V,
         ],
     },
     "16.5": {
