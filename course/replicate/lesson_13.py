@@ -67,7 +67,9 @@ class Reading(NamedTuple):
     log_s: torch.Tensor
     kept: torch.Tensor
     solution: svm.Solution
-    error: torch.Tensor  # the largest difference of N times the rates of falling behind and the SVM's lags
+    rates: torch.Tensor  # at which tokens fall behind the winner, times N
+    lags: torch.Tensor  # the SVM's
+    error: torch.Tensor  # the largest difference of the two
 
 
 def read(tokens, head, loss: str, radii=RADII) -> Reading:
@@ -82,10 +84,10 @@ def read(tokens, head, loss: str, radii=RADII) -> Reading:
     gone = (path.radii[last] - path.radii[last - 1])[:, None, None]
     rates = (fall(tokens, end, winner) - fall(tokens, before, winner)) / gone
     kept, solution = mixtures.kept_tokens(tokens.X, tokens.z, rates)
-    lags = fall(tokens, solution.value, winner)
-    error = (rates * solution.objective[:, None, None] - lags).abs().amax((-1, -2))
+    rates, lags = rates * solution.objective[:, None, None], fall(tokens, solution.value, winner)
+    error = (rates - lags).abs().amax((-1, -2))
     error = error.masked_fill(solution.objective == 0, torch.inf)  # W_dir = 0 foresees no rate
-    return Reading(path.radii[last], end, log_s, kept, solution, error)
+    return Reading(path.radii[last], end, log_s, kept, solution, rates, lags, error)
 
 
 def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tuple[np.ndarray, ...]]:
@@ -117,9 +119,10 @@ def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tupl
 def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
     """Paths with Newton steps, the tokens they keep, and three predictions of their last W."""
     tokens, head, loss = problem(kind, d, trials, seed)
-    R, end, log_s, kept, solution, error = read(tokens, head, loss)
+    R, end, log_s, kept, solution, _, _, error = read(tokens, head, loss)
     optimal = torch.as_tensor(solution.status == "optimal")
     inner = head.scale * torch.einsum("bntd,bkd->bntk", tokens.X, head.V)
+    at_end = head.scale * tokens.mix(log_s.exp()) @ head.V.mT
     corners = torch.eye(T).to(tokens.X)[(tokens.y[..., None] * head(tokens.X)).argmax(-1)]
     prices, lags = costs_and_lags(tokens, head, log_s.exp(), kept, loss)
     least = prices.masked_fill(kept, torch.inf).argmin(-1, keepdim=True)
@@ -131,6 +134,7 @@ def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
         "label": tokens.y.to(torch.int8),
         "kept": kept.sum(-1).to(torch.int8),
         "rises": (mixtures.costs(head, tokens, corners, loss) < -1e-9).any(-1),  # an edge from the best token
+        "corner": (at_end.abs() < 2**0.5).sum(-1).to(torch.int8),  # units V_k with scale |V_k.xbar| < sqrt(2)
         "certified": (inner.abs() <= 2**0.5).all(-1).all(-1),  # gelu is convex there
         # cost and lag of the dropped token with the least cost; inf where all are kept
         "cost": prices.gather(-1, least)[..., 0].masked_fill(none, torch.inf).float(),
