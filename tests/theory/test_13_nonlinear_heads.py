@@ -162,6 +162,20 @@ def test_a_relu_mixture_of_m_tokens_has_m_minus_one_units_at_their_kink(T):
     assert counted > 30
 
 
+@pytest.mark.parametrize(("d", "seed"), [(5, 78), (7, 79)])
+def test_near_a_relu_mixtures_of_m_tokens_have_m_minus_one_units_in_a_corner_or_are_flat(d, seed):
+    drawn, head = problem(3, 4, d, seed, trials=25, scale=256.0)
+    found = lesson_13.read(drawn, head, "linear", RADII)
+    u = 256 * drawn.mix(found.log_s.exp()) @ head.V.mT
+    m = found.kept.sum(-1)
+    mixture = ((found.error < 0.5) & (found.solution.objective > 0))[:, None] & (m > 1)
+    bent = (u.abs() < 2**0.5).sum(-1) >= m - 1
+    flat = torch.relu(u).sum(-1) < 1e-3
+    assert mixture.sum() >= 25
+    assert (bent | flat)[mixture].all()
+    assert (bent & ~flat & mixture).sum() >= 10
+
+
 @pytest.mark.parametrize("size", [1.0, 10.0, 1e4])
 def test_downhill_has_length_one_and_the_librarys_direction(size):
     """Also where attention, and with it the gradient, is below the smallest number."""
