@@ -553,10 +553,10 @@ assert [(of & wrong)[k].sum() for k in range(3)] == [10, 90, 59]
 # **once its share in the gradient is tiny, it stays lost.**
 #
 # **Why a ReLU is special.** It is linear between its kinks. So a mixture of $m$ tokens is *strictly* best
-# only where $m - 1$ units are at their kink, and there 13.3's limit says nothing. We count a unit with
+# only where $m - 1$ units are at their kink, where 13.3's limit says nothing. We count a unit with
 # $|256\, V_k \cdot \bar x| < \sqrt 2$ as at its kink. **692 of the 744 accepted runs (93%) end with some
-# sequence at such a kink**, and so do 1,118 of 1,227 mixtures. (Where $f = 0$ the head is flat, and none
-# need.) Of 1,005 single tokens 179 have any unit there.
+# sequence at such a kink**, and so do 1,118 of 1,227 mixtures. (Where $f = 0$ the head is flat: none need.)
+# Of 1,005 single tokens 179 have any unit there.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 Does descent get there?
@@ -736,9 +736,9 @@ for name, of in curves.items():
     closer = (means[name] + errors[name])[:, 0] < rows_13.CURVES["full"][1]
     print(f"{name:12s} accepted {100 * n[:, 0] / of.sizes['trial']} %, closer by two errors {closer}")
     assert name == "descents" or closer[:3].all()
-mixing = (runs.kept.sel(kind="relu") > 1).sum(axis=-1)  # sequences of a run that mix
+mixing = (runs.kept > 1).sum(axis=-1).where(runs.accepted > 0).sel(kind="relu")  # sequences that mix
 by = [curves["near a ReLU"][..., 2].where(mixing == k).mean().item() for k in (1, 2, 3)]
-print("near a ReLU, one token's SVM, where 1, 2, 3 sequences mix:", np.array(by))
+print(f"near a ReLU {mixing.mean():.2f} sequences mix; one token's SVM where 1, 2, 3 do: {np.array(by)}")
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True)
@@ -766,7 +766,7 @@ show(
 # %% [markdown]
 # **On our paths the two parts are closer to $W$ than the published .034, .017, .011, .006**; near a ReLU at
 # $d = 10$ by less than a plot shows. There one token alone is off by .165 where one sequence of a run mixes,
-# near the published .155 to .12, and by .339 and .582 where two and three do: ours mix more.
+# near the published .155 to .12, and by .339 and .582 where two and three do: on average 1.65 do.
 #
 # The published choice accepts 24, 10, 5, 2% of the descents. They agree with the paper on one token alone and
 # lie above both other curves, without a gain from $W_{\mathrm{fin}}$ from $d = 6$ on.
