@@ -67,9 +67,7 @@ class Reading(NamedTuple):
     log_s: torch.Tensor
     kept: torch.Tensor
     solution: svm.Solution
-    rates: torch.Tensor  # at which tokens fall behind the winner, times N
-    lags: torch.Tensor  # the SVM's
-    error: torch.Tensor  # the largest difference of the two
+    error: torch.Tensor  # the largest difference of N times the rates of falling behind and the SVM's lags
 
 
 def read(tokens, head, loss: str, radii=RADII) -> Reading:
@@ -84,10 +82,10 @@ def read(tokens, head, loss: str, radii=RADII) -> Reading:
     gone = (path.radii[last] - path.radii[last - 1])[:, None, None]
     rates = (fall(tokens, end, winner) - fall(tokens, before, winner)) / gone
     kept, solution = mixtures.kept_tokens(tokens.X, tokens.z, rates)
-    rates, lags = rates * solution.objective[:, None, None], fall(tokens, solution.value, winner)
-    error = (rates - lags).abs().amax((-1, -2))
+    lags = fall(tokens, solution.value, winner)
+    error = (rates * solution.objective[:, None, None] - lags).abs().amax((-1, -2))
     error = error.masked_fill(solution.objective == 0, torch.inf)  # W_dir = 0 foresees no rate
-    return Reading(path.radii[last], end, log_s, kept, solution, rates, lags, error)
+    return Reading(path.radii[last], end, log_s, kept, solution, error)
 
 
 def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tuple[np.ndarray, ...]]:
@@ -119,7 +117,7 @@ def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tupl
 def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
     """Paths with Newton steps, the tokens they keep, and three predictions of their last W."""
     tokens, head, loss = problem(kind, d, trials, seed)
-    R, end, log_s, kept, solution, _, _, error = read(tokens, head, loss)
+    R, end, log_s, kept, solution, error = read(tokens, head, loss)
     optimal = torch.as_tensor(solution.status == "optimal")
     inner = head.scale * torch.einsum("bntd,bkd->bntk", tokens.X, head.V)
     at_end = head.scale * tokens.mix(log_s.exp()) @ head.V.mT

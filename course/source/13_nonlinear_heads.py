@@ -285,8 +285,7 @@ z = torch.tensor([[1.0, 0.0]]).double()  # then p = W z is the first column of W
 sequence = data.TokenData(torch.tensor(x)[None], z, -torch.ones(1).double(), torch.zeros(2).double())
 own_head = heads.MLPHead(2, 2, activation="gelu", scale=4.0, init=torch.tensor(V))
 s_best = mixtures.best_mixture(own_head, sequence)[0].numpy()
-W_fin, W_dir = (np.asarray(W) for W in both_parts(x, z[0].numpy(), s_best))
-p_fin, p_dir = W_fin[:, 0], W_dir[:, 0]
+p_fin, p_dir = (np.asarray(W)[:, 0] for W in both_parts(x, z[0].numpy(), s_best))
 print(f"best mixture {s_best}, p_fin {p_fin}, p_dir {p_dir}")
 
 
@@ -479,10 +478,14 @@ print("run 138: y =", part_of.y[18].numpy(), "slopes", *rise[18].round(2))
 # %%
 tokens = data.TokenData(*(A[[138]] for A in (drawn.X, drawn.z, drawn.y, drawn.v)))
 mlp = heads.MLPHead(6, 6, 1, "gelu", 4.0, init=all_heads.V[[138]])
-reading = lesson_13.read(tokens, mlp, "logistic", lesson_13.RADII[:16])  # from W at the last two R
-rows = {"kept": reading.kept, "N times the rates": reading.rates, "the SVM's lags": reading.lags}
-for name, of in rows.items():
-    print(f"{name:18s}", *(str(row.double().numpy().round(2) + 0.0) for row in of[0]))
+path = newton.newton_path(models.CrossAttention(6, trials=1, head=mlp), tokens, lesson_13.RADII[:16])
+logits = torch.einsum("bntd,rbde,bne->rbnt", tokens.X, path["W"][-2:], tokens.z)  # at the last two R
+rates = (logits.amax(-1, keepdim=True) - logits).diff(dim=0)[0] / (path.radii[-1] - path.radii[-2])
+kept, _ = mixtures.kept_tokens(tokens.X, tokens.z, rates)
+solution = svm.solve(svm.mixture_problem(tokens.X, tokens.z, kept))
+lags = lesson_13.fall(tokens, solution.value, logits[1].argmax(-1, keepdim=True))
+for name, of in (("kept", kept), ("N times rates", rates * solution.objective), ("SVM's lags", lags)):
+    print(f"{name:14s}", *(str(row.double().numpy().round(2) + 0.0) for row in of[0]))
 
 # %% [markdown]
 # They do. The second keeps its best token and the two to which an edge rises.
@@ -573,12 +576,11 @@ W = torch.tensor(lesson_13.descend(part_of, all_40, 0.1, STEPS))  # between two 
 h = torch.einsum("bntd,jbde,bne->jbnt", part_of.X, W, part_of.z).numpy()
 s, at = softmax(h, axis=-1), list(STEPS).index(3000)
 now = torch.tensor(s[-1])
-costs, _ = lesson_13.costs_and_lags(part_of, all_40, now, now > 0.005)
-helps = (now <= 0.005) & (costs < 0)
+costs = mixtures.costs(all_40, part_of, mixtures.on_face(all_40, part_of, now * (now > 0.005)))
 same = ((now > 0.005).numpy() == [part[5] for part in parts]).all(axis=(1, 2))
 print(f"step 30,000: the path's tokens in {same.sum()} of 40 runs; all others have lost one that helps")
-print("run 138: path", reading.log_s[0, 1].exp().numpy(), "after 3,000, 30,000 steps", *s[[at, -1], 18, 1])
-assert (helps.any(-1).any(-1).numpy() != same).all()
+print("run 138: path", logits[1, 0, 1].softmax(-1).numpy(), "after 3,000, 30,000 steps", *s[[at, -1], 18, 1])
+assert (((now <= 0.005) & (costs < 0)).any(-1).any(-1).numpy() != same).all()
 
 
 # %% [markdown]
@@ -666,11 +668,9 @@ def foretell(pulls, alone=False):
     return np.array([lesson_13.first_return(growth, *each, 3000, 60_000) for each in now])
 
 
-# (pi, K, attention) of each run that lost one that helps, d, whether the conditions hold, when it is back,
-# and the runs that mix
-pulls, d, hold, back, mix, _ = lesson_13.lost_runs()
+# (pi, K, attention) of each run that lost one that helps, whether the conditions hold, when it is back
+pulls, _, hold, back, _, _ = lesson_13.lost_runs()
 law, alone = foretell(pulls), foretell(pulls, alone=True)
-print(f"{len(d)} of {mix} runs that mix have lost a token that helps")
 print("                       runs   back  foretold   both    found / foretold")
 rows = [("conditions hold", law, back, hold), ("  alone", alone, back, hold), ("do not", law, back, ~hold)]
 fresh = {kind: lesson_13.lost_runs(fresh=kind) for kind in ("gelu", "tanh")}

@@ -30,7 +30,7 @@ def problem(n, T, d, seed, trials=25, activation="gelu", scale=4.0):
 @pytest.mark.parametrize("size", SIZES)
 def test_every_rate_is_foreseen_by_the_svm_of_the_kept_set(size, activation):
     drawn, head = problem(*size, activation=activation)
-    _, end, _, kept, solution, _, _, error = lesson_13.read(drawn, head, "logistic", RADII)
+    *_, end, _, kept, solution, error = lesson_13.read(drawn, head, "logistic", RADII)
     assert (error < 0.5).double().mean() >= 0.95
     assert error.median() < 0.05
     assert (solution.status == "optimal").mean() >= 0.95
@@ -60,7 +60,7 @@ def test_a_convex_head_keeps_one_token_for_one_label_and_mixes_for_the_other(siz
 def test_a_token_that_helps_stays_lost_where_its_lag_exceeds_1(size):
     """Most dropped tokens have lag 1; of those with a negative cost nearly none."""
     drawn, head = problem(*size, trials=60)
-    _, _, log_s, kept, *_, error = lesson_13.read(drawn, head, "logistic", RADII)
+    _, _, log_s, kept, _, error = lesson_13.read(drawn, head, "logistic", RADII)
     costs, lags = lesson_13.costs_and_lags(drawn, head, log_s.exp(), kept)
     out = ~kept & (error < 0.3)[:, None, None]
     helps, behind = out & (costs < 0), lags > 1.001
@@ -73,7 +73,7 @@ def test_a_token_that_helps_stays_lost_where_its_lag_exceeds_1(size):
 def test_bouncing_descent_grows_by_n_log_j(lr):
     """From 2,000 to 6,000 steps the length grows by N log 3, whatever the step: median within 12%."""
     drawn, head = problem(3, 4, 8, 74, trials=20)
-    _, _, _, kept, solution, *_ = lesson_13.read(drawn, head, "logistic", RADII)
+    *_, kept, solution, _ = lesson_13.read(drawn, head, "logistic", RADII)
     model = models.CrossAttention(8, trials=20, head=head)
     optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)
     train.fit(model, drawn, optimizer, 2000, progress=False)
@@ -94,7 +94,7 @@ def test_descent_keeps_the_tokens_of_the_path_in_most_runs_not_in_all():
     y[(y > 0).all(dim=1), 0] = -1.0
     drawn = data.TokenData(X, z, y, v)
     head = heads.MLPHead(6, 6, 48, "gelu", 4.0, init=torch.cat([head.V, other_head.V]))
-    kept = lesson_13.read(drawn, head, "logistic", RADII).kept
+    *_, kept, _, _ = lesson_13.read(drawn, head, "logistic", RADII)
     model = models.CrossAttention(6, trials=48, head=head)
     optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
     seen = []
@@ -115,7 +115,7 @@ def test_descent_keeps_the_tokens_of_the_path_in_most_runs_not_in_all():
 def test_at_a_kink_shorter_steps_trail():
     """After equally many steps of .1 and .025 a ReLU head's runs are N log 4 apart in the median."""
     drawn, head = problem(3, 4, 7, 75, trials=25, scale=256.0)
-    _, _, _, kept, solution, *_, error = lesson_13.read(drawn, head, "linear", RADII)
+    *_, kept, solution, error = lesson_13.read(drawn, head, "linear", RADII)
     ends = []
     for lr in (0.1, 0.025):
         relu = heads.MLPHead(7, 7, 25, "relu", init=head.V)
