@@ -354,7 +354,7 @@ def newcomer(S: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 STARTS = {  # name: (torch's start times this, step length, whether it grows like the root of the step)
     "1": (1.0, 0.1, False),
     "0.1": (0.1, 0.1, False),
-    "0.01": (0.01, 0.02, False),
+    "0.01": (0.01, 0.1, False),
     "1, growing steps": (1.0, 0.1, True),
 }
 FAR = (2000, 8000, 20_000)
@@ -411,6 +411,40 @@ def starts(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
                 found[name].append(values.view(runs, trials).T)
             found["nuclear"].append(torch.stack([compared(one, tokens)[0] for one in W.split(trials)], -1))
     return {name: torch.stack(values, -1).float() for name, values in found.items()}
+
+
+FAR_LEADS = (1e2, 1e4, 1e7, 1e10, 1e13)
+
+
+def directions(size: str, start: float, turn: float, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """Gradient flow of (K, Q), N(0, start^2), d columns, at smallest leads FAR_LEADS, (trials, leads): the
+    nuclear cosine; `certificate`, the smallest lead over the largest that a matrix of this norm has; `rank`,
+    singular values above 1% of the first; `last`, sigma_r / sigma_1 with the rank r of the nuclear SVM of the
+    tokens at the end. And (trials,) r and sigma_r / sigma_1 of that SVM, and c at the first lead."""
+    n, T, d = SIZES[size]
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    model = models.FactoredAttention(d, d, trials=trials, scale=start, seed=seed)
+    early = flow.follow(model, tokens, FAR_LEADS[:1])  # every step resolved
+    late = flow.follow(model, tokens, FAR_LEADS[1:], turn=turn, move=torch.inf, max_steps=100_000)
+    path = torch.cat([early.W, late.W])
+    rows = [compared(W, tokens) for W in path]
+    lead = [geometry.margins(h, geometry.selected_tokens(h)).amin((-1, -2)) for _, _, h in rows]
+    best = torch.linalg.matrix_norm(path, "nuc") * torch.stack([solution.margin for _, solution, _ in rows])
+    spectrum, goal = torch.linalg.svdvals(path), torch.linalg.svdvals(rows[-1][1].value)
+    spectrum, goal = spectrum / spectrum[..., :1], goal / goal[:, :1]
+    r = (goal > 0.01).sum(-1, keepdim=True)
+    found = {
+        "cosine": torch.stack([row[0] for row in rows], -1),
+        "certificate": (torch.stack(lead) / best).T,
+        "rank": (spectrum > 0.01).sum(-1).T,
+        "last": spectrum.gather(-1, (r - 1).expand(len(path), -1, -1))[..., 0].T,
+        "goal": r[:, 0],
+        "goal_last": goal.gather(-1, r - 1)[:, 0],
+        "c": torch.linalg.matrix_norm(flow.forces(path[0], tokens), 2),
+    }
+    found = {name: values.float() for name, values in found.items()}
+    found["reached"] = early.reached[-1] & late.reached[-1]
+    return found
 
 
 MEASURED = [
@@ -489,5 +523,15 @@ MEASURED = [
         trials=40,
         batch=40,
         minutes=1,
+    ),
+    Measured(
+        "11.directions",
+        "gradient flow of (K, Q) to a lead of 1e13, in steps of two lengths: certificates and directions",
+        directions,
+        {"size": list(SIZES), "start": [1.0, 0.1, 0.01], "turn": [0.005, 0.001]},
+        trials=40,
+        batch=40,
+        paired=("start", "turn"),
+        minutes=3,
     ),
 ]
