@@ -742,10 +742,11 @@ show(
 # **Figure 4.** *Directions* are singular values above 1% of the largest.
 
 # %% [markdown]
-# The smallest start is the farthest off. Does it end elsewhere? We follow the flow without a ridge, from
-# $N(0, \beta^2)$. A run's **certificate** is its smallest lead over the largest that a matrix of its norm can
-# have: 1 says that it solves the SVM. A run is **short** if it has fewer directions than the $r$ of its
-# $W_{\mathrm{nuc}}$; then the last one's share, here $\sigma_r / \sigma_1$, is small.
+# The smallest start is the farthest off; growing steps change little. Does it end elsewhere? We follow the
+# flow without a ridge, from $N(0, \beta^2)$. A run's **certificate** is its smallest lead over the largest
+# that a matrix of its norm can have: 1 says that it solves the SVM. A run is **short** if it has fewer
+# directions than the $r$ of its $W_{\mathrm{nuc}}$; then the last one's share, here $\sigma_r / \sigma_1$, is
+# small.
 
 # %%
 runs = measured("11.directions").load()
@@ -765,11 +766,10 @@ for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
     assert (fine[:, -1] > 0.996).all() and (1 - coarse[:, -1] > 3 * (1 - fine[:, -1])).all()
 long, balance = measured("11.log_time").load(), measured("11.balance").load()
 columns = long.cosine_late.sel(start=[1.0, 0.1, 0.01], m=[10, 3, 2])[..., -2].mean("trial").values.T
-unequal = balance.cosine[..., 1].mean("trial").values.T
 texts = [f"{m} columns, lead 1e13" for m in (10, 3, 2)]
 texts += [f"lead 200, K times, Q divided by {ratio}" for ratio in (1, 3, 10)]
 print("mean cosine from beta                      1     .1    .01")
-for text, row in zip(texts, [*columns, *unequal], strict=True):
+for text, row in zip(texts, [*columns, *balance.cosine[..., 1].mean("trial").values.T], strict=True):
     print(f"{text:36}", "{:7.3f} {:6.3f} {:6.3f}".format(*row))
 small = models.FactoredAttention(d, d, trials=trials, scale=0.01, seed=1)
 c = torch.linalg.matrix_norm(flow.forces(flow.follow(small, tokens, [100.0]).W[0], tokens), 2)
@@ -777,11 +777,11 @@ print(f"our twelve from beta = .01, at lead 100: c from {c.min():.2f} to {c.max(
 assert c.min() > 1.03 and (runs["rank"] >= runs.goal).sel(start=1.0).all()  # from 1 none is short
 
 # %% [markdown]
-# No: at lead $10^{13}$ the mean certificate is near 1 from each start. Steps five times longer miss more
-# than three times as much.
+# No: at lead $10^{13}$ the mean certificate is near 1 from each start. In steps five times longer, more
+# than three times as much is missing.
 #
-# But some runs from .01 **stall**. At size 6, 8, 10, at lead 100, 18 are short; six still are at $10^{13}$. On
-# this long way the median share of the 18 grows from .002 to .03 only. From 1 none is short.
+# But some runs from .01 **stall**. At size 6, 8, 10, at lead 100, 18 are short, at $10^{13}$ six still.
+# Meanwhile the median share of the 18 grows from .002 to .03 only. From 1 none is short.
 #
 # Three columns are nearly enough; two allow rank 2 at most. At lead 200 unequal $K$ and $Q$ hurt the start
 # from 1 and help that from .01.
@@ -798,8 +798,9 @@ ranks = measured("11.ranks").load()
 at = ranks.sel(n_T="15, 5", d=15).mean("trial")
 loose, tight, sure = (float(at[key]) for key in ("loose", "tight", "certified"))
 print(f"mean rank by threshold: {loose:.1f} at gap 1e-3, {tight:.2f} at 1e-7; certified: {sure:.2f}")
-assert loose > 12 > 5 > sure > -1 == ranks.certified.sel(d=1).max()  # -1: infeasible
-assert ranks.certified.max() == 7
+assert (
+    loose > 12 > 5 > sure > -1 == ranks.certified.sel(d=1).max() and ranks.certified.max() == 7
+)  # -1: infeasible
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(8.8, 2.9), sharey=True)
