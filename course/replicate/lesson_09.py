@@ -93,7 +93,8 @@ def descend_as_one(tokens, steps, lr=0.1):
 def foretold(a, g, mu, p):
     """How far the leads a p of the m comparisons that push are from the law of exercise 09.3, and its rate.
 
-    The rate is the smallest eigenvalue of (a a^T) diag(lam). NaN, NaN where the law's conditions do not hold.
+    The rate is the smallest eigenvalue of (a a^T) diag(lam) on differences of leads (its rows add up to 1).
+    NaN, NaN where the law's conditions do not hold, or fewer than two push.
 
     Args:
         a: (m, d). g, mu: (m,).
@@ -103,7 +104,8 @@ def foretold(a, g, mu, p):
     lam = torch.linalg.solve(a @ a.T, torch.ones_like(g))  # all have the lead 1
     c, lead = (g * mu / lam).log(), a @ p
     error = (lead - lead.min() - c + c.min()).abs().max()
-    return float(error), float(torch.linalg.eigvals(a @ a.T * lam).real.min())
+    matrix = a @ a.T * lam
+    return float(error), float(torch.linalg.eigvals(matrix[1:, 1:] - matrix[0, 1:]).real.min())
 
 
 def pair(n, steps, *, trials, seed):

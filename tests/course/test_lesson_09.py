@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from course import exercises
+from course.replicate import lesson_09
 from mini_attn import data, models, optim, svm, train
 
 freeing_lift, _, lasting_leads, deciding_step = (spec.reference for spec in exercises.exercises("09"))
@@ -142,3 +143,33 @@ def test_a_late_sequence_decides_when_foretold_and_a_soft_one_has_its_mixture_at
         gap = np.log(kept[:, k] / (1 - kept[:, k]))
         found = (kept[:, k] > 0.99).argmax()
         assert deciding_step(200, gap[200], leads[k]) == pytest.approx(found, rel=0.05)
+
+
+@pytest.mark.parametrize(("first", "second", "rate"), [((1, 1), (2, -1), 4 / 9), ((1, 3), (1.2, -3), 7.4534)])
+def test_the_rate_of_the_leads_is_that_of_their_differences(first, second, rate):
+    """Shifting all leads alike has the eigenvalue 1, and is no error."""
+    a, ones = torch.tensor([first, second], dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    lam = torch.linalg.solve(a @ a.T, ones)
+    assert lam.min() > 0
+    error, nu = lesson_09.foretold(a, ones, ones, torch.linalg.solve(a, 5 - lam.log()))
+    assert error < 1e-12
+    assert nu == pytest.approx(rate, abs=1e-3)
+    rates = np.sort(np.linalg.eigvals((a @ a.T * lam).numpy()).real)
+    np.testing.assert_allclose(rates, np.sort([1, nu]), atol=1e-9)
+
+
+@pytest.mark.parametrize("second", [(2.0, -1.0), (1.4, -1.0)])
+def test_the_error_of_the_leads_dies_at_their_rate(second, lesson):
+    """From step 1,000 to step 10,000 of the pair, within 15% of the rate."""
+    X, y = lesson["toy"](0.5)
+    X[1, 1] = second
+    a = X[:2, 1]
+    lam = np.linalg.solve(a.T, lesson["token_svm"](X, np.array([1.0, 1, 0])))
+    mu = np.linalg.solve((y[:2, None] * a).T, lesson["label_svm"](X[:, 1], y))
+    c = lasting_leads(np.ones(2), mu, lam)
+    _, p = lesson["descend"](X, y, 1.0, 10_000, rule=lesson["as_a_pair"], every=1000)
+    leads = p[[1, -1], 0] @ a.T
+    error = abs(np.diff(leads - c, axis=1)).ravel()
+    _, nu = lesson_09.foretold(*(torch.tensor(z) for z in (a, np.ones(2), mu, p[-1, 0])))
+    print(np.log(error[0] / error[1]) / np.diff(leads.min(axis=1)), nu)
+    assert np.log(error[0] / error[1]) / np.diff(leads.min(axis=1)) == pytest.approx(nu, rel=0.15)
