@@ -197,7 +197,6 @@ show(
 #
 # Its margin $1/\|v_{\mathrm{mm}}\|$ is the **label margin** of the choice $\alpha$. The sequences with
 # $y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} = 1$ are the *support sequences*; their set is $\mathcal S$.
-# All six heads of Figure 1 end within 0.6 degrees of $v_{\mathrm{mm}}$.
 
 
 # %%
@@ -513,7 +512,7 @@ check("09.3", lasting_leads)
 # In the toy with lift $\frac12$ sequences 1 and 2 are mirror images, with equal $c_{it}$. We also
 # train with $(2, -1)$ in place of $(1, -1)$; $v_{\mathrm{mm}}$ and $\mathcal S$ stay as they were.
 #
-# A second, faster run, the *pair* of $v$ and $p$, divides both gradients by the length of the two as one
+# A faster run, the *pair* of $v$ and $p$, divides both gradients by the length of the two as one
 # vector: the same flow with another clock (lesson 06.4). **Predict:** does the angle to $p_{\mathrm{rel}}$
 # only fall?
 
@@ -595,9 +594,8 @@ show(
 # **Figure 3.** The angle of $p$ to $p_{\mathrm{rel}}$, from the first step on (blue: above the frame).
 # Dashed: if the leads differed by $\log 2$ from the start.
 #
-# With $(2, -1)$ $p$ turns **towards $p_{\mathrm{rel}}$, then away, then back**; the plain run ends on the
-# way out. The angle is set by the leads' difference over $\Delta$. At first $\Delta$ outgrows the
-# difference; then the difference catches up, and stops at $\log 2$.
+# With $(2, -1)$ $p$ turns **towards $p_{\mathrm{rel}}$, then away, then back**; the plain run ends on the way
+# out. At first $\Delta$ outgrows the difference of the leads; then this catches up, and stops at $\log 2$.
 #
 # **How late do leads settle?** One part of what they lack dies like $e^{-\nu \Delta}$, with $\nu$ the
 # smallest eigenvalue of the matrix $(a_j \cdot a_k)\, \lambda_k$, over the $j, k$ that push, on *differences*
@@ -620,13 +618,13 @@ show(
 # ## 9.6 Problems at random
 #
 # We take 360 random problems of $n = 4$ sequences of $T = 4$ tokens, uniform
-# on the unit sphere in $d = 6$ dimensions, with labels from a fair coin, each at three speeds. They take
+# on the unit sphere in $d = 6$ dimensions, with labels from a fair coin, each at three speeds, with
 # 30,000 steps of 0.1 for $p$ (stored runs, [`lesson_09.py`](../course/replicate/lesson_09.py)).
 #
 # The choice $\alpha$ is *read off the end of the run*, and gives the SVMs, with $\kappa$ from $\omega$
 # alone. A run is **decided** if every sequence has at least 0.99 of its attention on one token. We
-# *compare* decided runs whose tight and relaxed SVM are over 8 degrees apart; the box's conditions on
-# multipliers go unchecked.
+# *compare* decided runs whose tight and relaxed SVM are over 8 degrees apart; the multipliers
+# go unchecked.
 
 # %%
 joint = measured("09.joint").load()  # 360 problems at 3 speeds, after 3,000 and 30,000 steps
@@ -655,8 +653,8 @@ assert (decided & near.softened).sum() == 951
 # the angle to $p_{\mathrm{rel}}$ fall like $1/\Delta$ from step 3,000 to step 30,000?
 #
 # In 445 of them two or more comparisons push, all in $\mathcal S$, with independent $a_{it}$ and positive
-# $g_{it}$, $\mu_i$ (nothing else is checked). There the *error* is the largest of the leads, against exercise
-# 09.3. If it dies like $e^{-\nu \Delta}$, step 3,000 foretells it:
+# $g_{it}$, $\mu_i$ (nothing else is checked). Their *error* is how far at most a lead is from exercise 09.3.
+# In 384 it is known at both steps. If it dies like $e^{-\nu \Delta}$, step 3,000 foretells it:
 #
 # $$\text{error at 30,000} \;\approx\; e^{-\nu\, (\text{growth of } \Delta)} \cdot \text{error at 3,000} .$$
 
@@ -712,12 +710,12 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** A point for each run (left edge: foretold below $10^{-4}$). Dashed: as foretold. Grey: 0.05.
+# **Figure 4.** These 384 runs (left edge: foretold below $10^{-4}$). Dashed: as foretold. Grey: 0.05.
 #
-# **The angle falls a little less than $1/\Delta$**: in the median to 0.69, where that falls to 0.63.
+# **The angle falls a little less than $1/\Delta$**, in the median of each size.
 #
 # **The leads are within 0.05 in 194 of 445 runs.** Of 187 foretold to be still off 184 are, of 197 foretold
-# to be near 177: together 361 of 384. The best threshold on the error at step 3,000, in hindsight, has 353.
+# to be near 177: together 361 of 384 (the best threshold in hindsight: 353).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Late, or soft for good
