@@ -617,9 +617,9 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Problems at random
 #
-# We take 360 random problems of $n = 4$ sequences of $T = 4$ tokens, uniform
-# on the unit sphere in $d = 6$ dimensions, with labels from a fair coin, each at three speeds, with
-# 30,000 steps of 0.1 for $p$ (stored runs, [`lesson_09.py`](../course/replicate/lesson_09.py)).
+# We take 360 random problems of $n = 4$ sequences of $T = 4$ tokens, uniform on the unit sphere in $d = 6$
+# dimensions, with labels from a fair coin, each at three speeds, with 30,000 steps of 0.1 for $p$ (stored
+# runs, [`lesson_09.py`](../course/replicate/lesson_09.py)).
 #
 # The choice $\alpha$ is *read off the end of the run*, and gives the SVMs, with $\kappa$ from $\omega$
 # alone. A run is **decided** if every sequence has at least 0.99 of its attention on one token. We
@@ -715,7 +715,7 @@ show(
 # **The angle falls a little less than $1/\Delta$**, in the median of each size.
 #
 # **The leads are within 0.05 in 194 of 445 runs.** Of 187 foretold to be still off 184 are, of 197 foretold
-# to be near 177: together 361 of 384 (the best threshold in hindsight: 353).
+# to be near 177: 361 of 384 (a threshold, in hindsight, about as many: 353).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Late, or soft for good

@@ -156,20 +156,3 @@ def test_the_rate_of_the_leads_is_that_of_their_differences(first, second, rate)
     assert nu == pytest.approx(rate, abs=1e-3)
     rates = np.sort(np.linalg.eigvals((a @ a.T * lam).numpy()).real)
     np.testing.assert_allclose(rates, np.sort([1, nu]), atol=1e-9)
-
-
-@pytest.mark.parametrize("second", [(2.0, -1.0), (1.4, -1.0)])
-def test_the_error_of_the_leads_dies_at_their_rate(second, lesson):
-    """From step 1,000 to step 10,000 of the pair, within 15% of the rate."""
-    X, y = lesson["toy"](0.5)
-    X[1, 1] = second
-    a = X[:2, 1]
-    lam = np.linalg.solve(a.T, lesson["token_svm"](X, np.array([1.0, 1, 0])))
-    mu = np.linalg.solve((y[:2, None] * a).T, lesson["label_svm"](X[:, 1], y))
-    c = lasting_leads(np.ones(2), mu, lam)
-    _, p = lesson["descend"](X, y, 1.0, 10_000, rule=lesson["as_a_pair"], every=1000)
-    leads = p[[1, -1], 0] @ a.T
-    error = abs(np.diff(leads - c, axis=1)).ravel()
-    _, nu = lesson_09.foretold(*(torch.tensor(z) for z in (a, np.ones(2), mu, p[-1, 0])))
-    print(np.log(error[0] / error[1]) / np.diff(leads.min(axis=1)), nu)
-    assert np.log(error[0] / error[1]) / np.diff(leads.min(axis=1)) == pytest.approx(nu, rel=0.15)
