@@ -1,9 +1,9 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 12 · Over-parameterisation
 #
-# Training selects one token of each sequence, not always the best one (lesson 07). Tarzanagh et al. (2023)
-# hold that over-parameterisation helps: it makes every choice possible, and the landscape benign, without
-# stationary points.
+# Training mostly selects one token of each sequence, but not always the best one (lesson 07). Tarzanagh et
+# al. (2023) hold that over-parameterisation helps: it makes every choice possible, and the landscape benign,
+# without stationary points.
 #
 # **The question: how many dimensions are enough, and for what?**
 
@@ -12,12 +12,12 @@
 #
 # - say when every choice of tokens is possible, when no finite point is stationary, and prove both;
 # - predict how often a random choice is possible, for Gaussian tokens;
-# - test three conditions for a global run on many runs;
+# - test three conditions for a global run on many runs (optional);
 # - say how many choices random support tokens and scores would leave locally optimal.
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, locally optimal choices) and the
-# matrix $W$ of [lesson 10](10_cross_self_attention.ipynb). About 90 minutes (135 with a pencil), without
-# the proof in 12.3.
+# matrix $W$ of [lesson 10](10_cross_self_attention.ipynb). About 85 minutes (130 with a pencil), without
+# the optional section and the proof in 12.3.
 
 # %%
 import math
@@ -44,8 +44,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.1 The idea in a picture
 #
-# The data are random: $n$ sequences of $T$ tokens $x_{it}$, queries $z_i$ and a head $v$, uniform on the
-# **unit sphere** of $\mathbb R^d$, and labels $y_i = \pm 1$. Token $t$ of sequence $i$ has the score
+# The data are random: $n$ sequences of $T \ge 2$ tokens $x_{it}$, queries $z_i$ and a head $v$, uniform on
+# the **unit sphere** of $\mathbb R^d$, and labels $y_i = \pm 1$. Token $t$ of sequence $i$ has the score
 # $\gamma_{it} = y_i\, v \cdot x_{it}$; the highest of each sequence is its **best token**. The loss is
 # $L = \frac1n \sum_i \log(1 + e^{-u_i})$ with $u_i = \sum_t s_{it} \gamma_{it}$ for the attention $s_i$.
 #
@@ -117,11 +117,11 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.2 Every choice possible, no point stationary
 #
-# First, what could training reach? A **lead** is the logit of the chosen token less that of another one of
-# its sequence. With positive leads a token is **ahead**. A choice $\alpha$, one token of each sequence, is
-# **possible** if some $p$ or $W$ puts all its tokens ahead: then its Att-SVM, which asks for leads of at
-# least 1, is feasible. Each lead is the product of $p$ or $W$ with a **row**: $x_{i\alpha_i} - x_{it}$ for
-# $p$, and $(x_{i\alpha_i} - x_{it})\, z_i^\top$ for $W$.
+# A token's logit is $x_{it} \cdot p$ or $x_{it} \cdot W z_i$. A **lead** is
+# that of the chosen token less that of another one of its sequence. With positive leads a token is **ahead**.
+# A choice $\alpha$, one token of each sequence, is **possible** if some $p$ or $W$ puts all its tokens ahead:
+# then its Att-SVM, which asks for leads of at least 1, is feasible. Each lead is the product of $p$ or $W$
+# with a **row**: $x_{i\alpha_i} - x_{it}$ for $p$, and $(x_{i\alpha_i} - x_{it})\, z_i^\top$ for $W$.
 #
 # > **Theorem** (Tarzanagh, Li, Thrampoulidis, Oymak, 2023). If $d \ge \max(T - 1, n)$, then for almost all
 # > tokens and queries the Att-SVM for $W$ is feasible for *every* choice $\alpha$.
@@ -180,8 +180,7 @@ check("12.1", enough)
 # </details>
 #
 # Is it sharp? We try all $T^n$ choices of 60 data sets of **Gaussian tokens**, whose coordinates are
-# independent $N(0, 1)$ numbers: 16,440 Att-SVMs. Only the first line is in the theorem's range. `params` are
-# the numbers that the model has.
+# independent $N(0, 1)$ numbers: 16,440 Att-SVMs. Only the first line is in the theorem's range.
 
 # %%
 print("        n  T  d  rows  params     every choice possible, share of 60")
@@ -251,25 +250,28 @@ print("u_i of 8 sequences that grow from a random W along V:", runs.grown(direct
 assert runs.grown(direction) == 8, again.format("12.2")
 for d, low, high in ((2, 0.15, 0.45), (4, 0, 0.03)):
     share = runs.stopped("p", data.random_tokens(8, 6, d, trials=200, seed=0), steps=300).double().mean()
-    print(f"p, n = 8, T = 6, d = {d}: share of 200 descents that end at a finite minimum: {share:.1f}")
+    print(f"p, n = 8, T = 6, d = {d}: share of 200 descents at a finite minimum in 300 steps: {share:.1f}")
     assert low <= share < high
 
 # %% [markdown]
 # All eight $u_i$ grow.
 #
 # > **Proposition.** Let the scores of some sequence not all be equal. Then $L$ has no finite stationary point
-# > in $W$ if some $a$ has $y_i\, a \cdot z_i > 0$ for all $i$, and neither in $p$ nor in $W$ if the rows (of
-# > one choice, hence of each) are linearly independent.
+# > in $W$ if some $a$ has $y_i\, a \cdot z_i > 0$ for all $i$, or if the rows for $W$ (of one choice, hence
+# > of each) are linearly independent; and none in $p$ if the rows for $p$ are. (In $(K, Q)$ zero is one.)
 #
-# *Why.* In both cases some direction lets the logits of sequence $i$ grow like $c_i \gamma_{it}$, $c_i > 0$,
+# <details><summary>Why</summary>
+#
+# In both cases some direction lets the logits of sequence $i$ grow like $c_i \gamma_{it}$, $c_i > 0$,
 # up to a number common to the sequence: $v a^\top$ does, with $c_i = y_i\, a \cdot z_i$; and with
 # independent rows any leads can be had. Then $u_i$ grows like $c_i \sum_t s_{it} (\gamma_{it} - u_i)\,
 # \gamma_{it} = c_i \sum_t s_{it} (\gamma_{it} - u_i)^2$, which is positive if these scores differ. So $L$
 # falls. $\square$
+# </details>
 #
 # Linearly independent queries always have such an $a$. So for almost all data **no finite $W$ is stationary
 # if $d \ge n$, or if the count holds**. For $p$ the count asks for $d = 40$ here. In two dimensions about 0.3
-# of its descents stop, in four hardly any.
+# of its descents reach a finite minimum within 300 steps (more in longer runs), in four hardly any.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.3 Possible for a random choice
@@ -379,17 +381,18 @@ show(
 # >
 # > where $J = j_1 + \dots + j_n$ with independent $j_i$ as above.
 #
-# We call this $P$ **the law**. For $p$ and Gaussian tokens it holds with $D = d$: the vectors of all $nT$
-# logits are the column space of a Gaussian matrix. With many sequences $J$ is near its mean, so half of the
-# choices are possible near $d = n\,\nu_T$. For $W$ and $n > 1$ the condition need not hold, as sequence $i$
-# feels $W$ through $W z_i$ alone. Yet:
+# We call this $P$ **the law**. For $p$ and Gaussian tokens it holds with $D = \min(d, nT)$: the vectors of
+# all $nT$ logits are the column space of a Gaussian matrix. With many sequences $J$ is near its mean, so half
+# of the choices are possible near $d = n\,\nu_T$. For $W$ and $n > 1$ the condition need not hold, as
+# sequence $i$ feels $W$ through $W z_i$ alone. Yet:
 #
 # > **Proposition** (this lesson). For $W$, Gaussian tokens and almost all fixed queries,
 # >
 # > $$P = \mathbb E\, (-1)^{J - R}, \qquad R = d \min(b, d) + \min\big(d \max(d - b, 0),\, S\big),$$
 # >
-# > where $b$ is the number of $j_i \ge d$, and $S$ the sum of the others. If $T - 1 \le d$, this is the law
-# > with $D = d^2$. If $n \le d$, it is $P_1^n$, with $P_1$ the law for one sequence and $D = d$.
+# > the mean over the $j_i$ as above, where $b$ is the number of $j_i \ge d$, and $S$ the sum of the others.
+# > If $T - 1 \le d$, this is the law with $D = d^2$. If $n \le d$, it is $P_1^n$, with $P_1$ the law for one
+# > sequence and $D = d$.
 #
 # So if $T - 1 \le d$, half of the choices are possible near $d = \sqrt{n\,\nu_T}$. For much longer sequences
 # this is too few: each must be possible by itself, which has the chance $P_1$.
@@ -457,25 +460,25 @@ assert np.abs(counted - [law("p", 3, 4, d) for d in dimensions]).max() < 0.06, a
 # %% jupyter={"source_hidden": true}
 def draw_law(ax, n, T, d):
     """The law for p."""
-    ax.plot(d, [law("p", n, T, k) for k in d], "-", color=BLUE, linewidth=1, label="law")
+    ax.plot(d, [law("p", n, T, k) for k in d], "_", ms=14, mew=2, color=BLACK, label="law")
     ax.set(xlabel="dimension $d$", ylabel="share possible", ylim=(-0.03, 1.05))
 
 
 fig, ax = plt.subplots(figsize=(4.6, 2.8))
 draw_law(ax, 3, 4, np.arange(1, 11))
-ax.plot(range(1, 11), [law("p", 9, 2, k) for k in range(1, 11)], ":", color=BLACK, label="Cover")
+ax.plot(range(1, 11), [law("p", 9, 2, k) for k in range(1, 11)], "x", color=ORANGE, label="Cover")
 ax.vlines(dimensions, *wilson(np.round(600 * counted), 600), color=BLUE, linewidth=2)
 ax.plot(dimensions, counted, "o", color=BLUE, label="measured")
 ax.legend(loc="lower right")
 show(
     fig,
-    alt="Share of possible random choices for p against d: a rising curve with points on it, and a dotted "
-    "curve of Cover's formula that rises later.",
+    alt="Share of possible random choices for p against d: rising dashes, one for each d, with points on "
+    "them, and crosses of Cover's formula that rise later.",
 )
 
 # %% [markdown]
 # **Figure 3.** $p$, $n = 3$, $T = 4$, Gaussian tokens: measured shares (bars: 95%, 600 choices each) and the
-# law. Dotted: if the rows did not share tokens but had independent signs (Cover 1965, Wendel 1962).
+# law. Crosses: if the rows did not share tokens but had independent signs (Cover 1965, Wendel 1962).
 #
 # For other $n$, $T$:
 
@@ -519,13 +522,14 @@ assert not (is_global & ~possible).any()
 # No: of each kind, thousands of runs missed it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 12.5 Three conditions, trial by trial
+# ## 12.5 Three conditions, trial by trial *(optional)*
 #
 # (i) *First gradient*: every best token is ahead at $-\nabla L(0)$. A theorem of Tarzanagh et al. (2023) on
 # global convergence asks for it, among other things.
 #
 # (ii) *Score gaps*: in each sequence all tokens but the best have equal scores. With *one* sequence this is
-# enough (lesson 06). For more, we set the scores of the others to their mean.
+# enough for $p$ and $W$, if the best choice is possible (lesson 06). For more sequences we set the scores of
+# the others to their mean.
 #
 # We look where every choice is possible, so that training alone can fail. How many of 500 stored runs are
 # local, for how many does (i) hold, and how many of these are local? And how many of 200 new runs with equal
@@ -552,9 +556,8 @@ for kind, T, d in CASES:
 #
 # *(ii)* Equal scores help, but are not enough for eight sequences.
 #
-# (iii) *No rival.* A choice is **locally optimal** if it is possible and, in every sequence, scores higher
-# than its **support tokens** (leads of exactly 1). A **rival** is one that is not the best. Lesson 07's
-# theorem suggests, but does not prove, that a run without rivals is global, if that is possible. At
+# (iii) *No rival.* A **rival** is a locally optimal choice (lesson 07, or 12.6) that is not the best. Lesson
+# 07's theorem suggests, but does not prove, that a run without rivals is global, if that is possible. At
 # $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$ and some $d$ up to 16 all $T^n$ choices of 500 data sets were tried.
 # How many of the possible runs are global, without and with rivals?
 
@@ -597,16 +600,19 @@ assert np.abs(won[1:4] - won[0]).max() < 0.1 < (won[0] - won[4]).min()
 # Other steps and a start near zero change each share by less than 0.1. A far start lowers it by more.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 12.6 Dimensions and rivals
+# ## 12.6 How many choices are locally optimal?
 #
-# More dimensions make more choices possible, but give each one more support tokens to beat. How many are
-# locally optimal? A possible choice has $k_i$ support tokens in sequence $i$, $m$ in all, of the
-# $M = n\,(T - 1)$ tokens that are not chosen. It would be easy to say if
+# A choice is **locally optimal** if it is possible and, in every sequence, scores higher than its **support
+# tokens** (leads of exactly 1). More dimensions make more choices possible, but give each one more support
+# tokens to beat: $k_i$ in sequence $i$, $m$ in all, of the $M = n\,(T - 1)$ tokens that are not chosen. It
+# would be easy to say how many choices are locally optimal if
 #
 # 1. any $m$ of the $M$ tokens were equally likely to be the support tokens;
-# 2. scores were independent draws: a chosen token is then best with chance $1 / (1 + k_i)$ (exercise 07.1).
+# 2. scores were independent draws: a chosen token then beats all its support tokens with chance
+#    $1 / (1 + k_i)$ (exercise 07.1).
 #
-# Then a choice with $m$ would be locally optimal with the chance $w_m = \mathbb E \prod_i 1 / (1 + k_i)$.
+# Then a possible choice with $m$ would **win**, be locally optimal, with the chance
+# $w_m = \mathbb E \prod_i 1 / (1 + k_i)$.
 #
 # ### Exercise 12.4: How many choices win
 #
@@ -646,26 +652,27 @@ def win_all(n, T):
 check("12.4", win_all)
 
 # %% [markdown]
-# At $m = 0$ all $T^n$ choices win. At $m = M$ each has to beat all others: $T^n w_M = 1$, the best choice
-# alone. **Predict**: as $d$ grows, the share $P$ of possible choices rises to 1, and $m$ to $M$. What does
-# $T^n P\, \mathbb E\, w_m$ do?
+# If $m$ could be 0, all $T^n$ choices would win. At $m = M$ each has to beat all others: $T^n w_M = 1$, the
+# best choice alone. **Predict**: as $d$ grows, the probability $P$ that a random choice is possible rises to
+# 1, and $m$ to $M$. What does $T^n P\, \mathbb E\, w_m$ do, with the mean over possible choices?
 #
-# For $n = 8$, $T = 6$ one choice of each of 400 data sets is drawn without a look at the scores. The last
-# columns estimate the number of locally optimal choices: *random* is $T^n P\, \mathbb E\, w_m$; *own* has
-# independent scores, but the choices' own $k_i$; *real* has the real scores, over all labels and 128 new
-# heads (± standard error).
+# For $n = 8$, $T = 6$ we draw one choice of each of 400 data sets, without a look at the scores. We print
+# $P$, by 12.3's law and as measured, the mean $m$ of the possible choices, and numbers of locally optimal
+# ones: *random* is $T^n P\, \mathbb E\, w_m$; *real* has the real scores, over all labels and 128 new heads.
+# *Own* has independent scores, but the choices' own $k_i$. The last column is by how much it exceeds *real*
+# (± standard error).
 
 # %%
-print("      d         P   mean m    random     own      real")
+print("      d    P: law  measured   mean m    random     real     own - real")
 for kind, d in zip("ppppWWWW", (8, 12, 24, 64, 3, 4, 8, 24), strict=True):
     tokens = data.random_tokens(8, 6, d, trials=400, seed=7)
     can, k, wins = (of.numpy() for of in runs.drawn_choice(kind, tokens, seed=107, heads=128))
-    each = can * np.asarray(win_all(8, 6))[k.sum(axis=1)], can / (1 + k).prod(axis=1), wins
-    random, own, real = (6**8 * of.mean() for of in each)
-    row = f"{kind} {d:5d} {can.mean():9.2f} {k.sum() / can.sum():8.1f} {random:9.0f} {own:7.0f} {real:7.0f}"
-    print(row, f"± {6**8 * wins.std() / 20:.0f}")
-    assert random > own > real, again.format("12.4")
-    assert k.var(axis=1).sum() < 7 / 64 * sum(m * (40 - m) / 39 for m in k.sum(axis=1))  # m tokens at random
+    each = can * np.asarray(win_all(8, 6))[k.sum(axis=1)], wins, can / (1 + k).prod(axis=1) - wins
+    random, real, less = (6**8 * of.mean() for of in each)
+    P, share, m, error = law(kind, 8, 6, d), can.mean(), k.sum() / can.sum(), 6**8 * each[2].std() / 20
+    print(f"{kind} {d:5d} {P:9.2f} {share:9.2f} {m:9.1f} {random:9.0f} {real:8.0f} {less:9.0f} ± {error:.0f}")
+    assert random > real + less > real, again.format("12.4")
+    assert (abs(share - P) < 0.04) == (kind == "p" or d > 4)
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.2))
@@ -682,7 +689,7 @@ for ax in (left, right):
     ax.set(xscale="log", xlabel="dimension $d$")
     ax.set_xticks([2, 4, 10, 24, 64, 256, 1024], ["2", "4", "10", "24", "64", "256", "1024"])
     ax.minorticks_off()
-    ax.legend(fontsize=8, loc="upper right" if ax is left else "lower right")
+    ax.legend(fontsize=11, loc="upper right" if ax is left else "lower right")
 show(
     fig,
     alt="Left: the number of locally optimal choices against d for p and W. It rises to almost two "
@@ -696,15 +703,15 @@ show(
 # choices for real scores (dotted: 1, the best alone). Right: only the runs whose *best* choice is possible, a
 # set of its own at each $d$.
 #
-# While $P$ is small, it grows faster than $w_m$ falls: for $p$ all three numbers rise from $d = 8$ to 12.
-# Once $P$ is near 1, they fall. For $W$ the rise ends at $d = 3$ (Figure 4, left).
+# The number rises as long as $P$ grows faster than $w_m$ falls, to near $d = 10$ for $p$ and 3 for $W$
+# (Figure 4, left). Once $P$ is near 1, it falls.
 #
-# *Own* is below *random*, as the $k_i$ are more even. *Real* is below *own*, as real scores are linear in the
-# tokens, not independent.
+# For $p$ the law agrees. For $W$ more choices are possible than it says, 0.22 in place of 0.15 at
+# $d = 3$: the law is for Gaussian tokens, and ours have length 1 (section 14.5). *Own* is above *real*,
+# as real scores are not independent; for $W$ this matters more.
 #
 # The share of global runs is smallest near $d = 10$ to 16 for $p$ and 4 for $W$. Beyond, the number falls and
-# the share rises. At $d = 4$ the best choice is possible for $p$ in 21 data sets (18 global): about 16
-# of 2,000 have equal labels, and there $p = \pm v$ puts all best tokens ahead.
+# the share rises.
 #
 # For $p$ at $d = 64$ every choice is possible and no finite point stationary (12.2), yet over half of the
 # runs miss the best. So without stationary points a landscape is not yet benign.
@@ -722,15 +729,15 @@ for kind, most, least, nearly_all in (("p", 10, 16, 1024), ("W", 3, 4, 64)):
     assert (d[number.argmax()], d[(won / can).argmin()]) == (most, least)
     assert np.all(np.diff([-number, won / can])[:, d[:-1] >= least] > 0)
     assert np.all((won / can > 0.98) == (d >= nearly_all))
-    assert kind == "W" or (won[d == 64] < 0.5 * can[d == 64] and (can[0], won[0]) == (21, 18))
+    assert kind == "W" or won[d == 64] < 0.5 * can[d == 64]
 
 # %% [markdown]
 # ## 12.7 Claims and measurements
 #
 # | claim | prediction | measured |
 # |---|---|---|
-# | first gradient favours the best | part of a condition | $n = 8$: true of 16 and 3 of 500 data sets |
-# | equal scores of all others | enough for $n = 1$ | $n = 8$: 69, 19, 45 of 200 local ($p$, $W$, $(K, Q)$) |
+# | random choices, Gaussian tokens | the law, the Proposition | within 0.06 at ten sizes |
+# | equal other scores | enough: $n = 1$, $p$ or $W$ | $n = 8$: 69, 19, 45 of 200 local ($p$, $W$, $K, Q$) |
 # | no rival, best choice possible | global, not proved | 4,794 of 4,800 |
 
 # %% [markdown]
@@ -756,11 +763,11 @@ progress("12")
 # - for **every** choice to be possible for $W$: $d^2 \ge n\,(T - 1)$ and $d \ge T - 1$, the count; for
 #   tokens of one length $d \ge n$, too;
 # - for no finite $W$ to be **stationary**: $d \ge n$, or the count (enough, not needed);
-# - for half of the **random** choices of Gaussian tokens: about $n\,\nu_T$ for $p$, and $\sqrt{n\,\nu_T}$ for
-#   $W$ if that is at least $T - 1$;
-# - to **find** the best choice, at $n = 8$ and $T = 6$: many more. Every choice is possible from $d = 40$ on
-#   for $p$, 7 for $W$. Of the dimensions tried, 98% of the runs were global only at $d = 1024$ and from 64
-#   on, where on average over 37 of 40 tokens are support tokens.
+# - for half of the **random** choices of Gaussian tokens in many sequences: about $n\,\nu_T$ for $p$, and
+#   $\sqrt{n\,\nu_T}$ for $W$ if that is at least $T - 1$;
+# - to **find** the best choice, at $n = 8$ and $T = 6$: many more. Every choice is certainly possible from
+#   $d = 40$ on for $p$, 7 for $W$. Of the dimensions tried, 98% of the runs were global only at $d = 1024$
+#   and from 64 on, where on average over 37 of 40 tokens are support tokens.
 
 # %% [markdown]
 # ## Further reading
@@ -775,7 +782,7 @@ progress("12")
 #   1965); J. G. Wendel, *A Problem in Geometric Probability* (Math. Scand. 1962).
 #
 # The count $d^2 \ge n(T - 1)$, the propositions, the use of the formula for attention and the number
-# of rivals in 12.6 are this lesson's own: short arguments and measurements.
+# of locally optimal choices in 12.6 are this lesson's own: short arguments and measurements.
 #
 # **New in the library:** [`sweep.sweep`](../mini_attn/sweep/run.py) and
 # [`sweep.wilson`](../mini_attn/sweep/shares.py).

@@ -307,6 +307,30 @@ def test_descents_of_p_stop_at_a_finite_point_in_two_dimensions_and_hardly_in_fo
     assert at_four < 0.02
 
 
+@pytest.mark.slow
+def test_in_longer_runs_more_descents_of_p_stop_in_two_dimensions():
+    tokens = data.random_tokens(8, 6, 2, trials=200, seed=5)
+    soon, late = (runs.stopped("p", tokens, steps=steps).sum() for steps in (300, 1500))
+    assert late > soon + 3
+
+
+@pytest.mark.parametrize(("n", "T", "d"), [(5, 4, (4, 6, 2)), (8, 6, (8, 12, 3))])
+def test_on_the_sphere_the_law_holds_nearly_for_p_and_says_too_little_for_w(n, T, d):
+    """Tokens of length 1: for p the law's share; for W with few dimensions more choices are possible."""
+    measured = [
+        float(
+            runs.drawn_choice(kind, data.random_tokens(n, T, one, trials=1000, seed=94), 95, 2)[0]
+            .double()
+            .mean()
+        )
+        for kind, one in zip("ppW", d, strict=True)
+    ]
+    law = [probability(distribution(T), n, one, kind) for kind, one in zip("ppW", d, strict=True)]
+    assert np.abs(np.subtract(measured, law))[:2].max() < 0.05
+    gaussian = runs.first_choice("W", *runs.gaussian(n, T, d[2], 1000, seed=96)).mean()
+    assert measured[2] > gaussian + 0.02
+
+
 def test_two_tokens_are_covers_count():
     from math import comb
 
