@@ -248,8 +248,8 @@ PAIRS = Exercise(
 def _seen_by(lack=lambda c, x: (1 - c) * x, part=lambda c: np.sqrt(1 - c * c), to_one_side=lambda half: half):
     """An answer from what the first slope's part loses, the length of the new part, and the half width."""
 
-    def answer(c, x, half):
-        return float((to_one_side(half) + lack(c, x)) / part(c))
+    def answer(cos, gap, half):
+        return float((to_one_side(half) + lack(cos, gap)) / part(cos))
 
     return answer
 
@@ -279,29 +279,29 @@ SEEN = Exercise(
         lambda c, x, half: half + x,
         "That is the movement's own gap. Only a part of the movement is new.",
         _seen_by(lack=lambda c, x: 0.0),
-        "The part along F falls short of F: it brings c x, and x is taken off.",
+        "The part along G falls short of G: it brings cos times gap, and gap is taken off.",
         _seen_by(lack=lambda c, x: -c * x),
-        "The excess is a difference of two gaps: the first slope's own, x, is to be taken off.",
+        "The excess is a difference of two gaps: the first slope's own, `gap`, is to be taken off.",
         _seen_by(lack=lambda c, x: x),
-        "The part along F brings c x of the gap: add it before you take x off.",
+        "The part along G brings cos times gap: add it before you take gap off.",
         _seen_by(lack=lambda c, x: (c - 1) * x),
-        "A sign: y has to make up for what the part along F falls short by, (1 - c) x.",
+        "A sign: N has to make up for what the part along G falls short by, (1 - cos) gap.",
         _seen_by(lack=lambda c, x: (1 + c) * x),
-        "A sign: the part along F brings +c x.",
+        "A sign: the part along G brings +cos times gap.",
         _seen_by(lack=lambda c, x: (1 - c * c) * x),
-        "The part of a unit movement along F is c, not its square.",
+        "The part of a unit movement along G is cos, not its square.",
         _seen_by(part=lambda c: 1 - c),
-        "The new part has the length sqrt(1 - c^2), by Pythagoras, not 1 - c.",
+        "The new part has the length sqrt(1 - cos^2), by Pythagoras, not 1 - cos.",
         _seen_by(part=lambda c: 1 - c * c),
-        "1 - c^2 is the square of the new part's length.",
+        "1 - cos^2 is the square of the new part's length.",
         _seen_by(part=lambda c: np.sqrt(1 - c) if c < 1 else np.nan),
-        "The new part has the length sqrt(1 - c^2), by Pythagoras: c is a cosine, so square it.",
+        "The new part has the length sqrt(1 - cos^2), by Pythagoras: square the cosine.",
         _seen_by(part=lambda c: np.sqrt(2 - 2 * c)),
         "That is the length of the difference of the two unit movements. N is orthogonal to F.",
         _seen_by(part=lambda c: c),
-        "That is the length of the part along F. The new part is orthogonal to it.",
+        "That is the length of the part along G. The new part is orthogonal to it.",
         _seen_by(part=lambda c: 1.0),
-        "Divide by the length of the new part: y is the gap of a unit matrix.",
+        "Divide by the length of the new part: asked is the gap of N, a unit matrix.",
         _seen_by(part=np.arccos),
         "The new part's length is the sine of that angle, not the angle.",
         _seen_by(to_one_side=lambda half: 2 * half),

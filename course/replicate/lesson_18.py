@@ -33,6 +33,7 @@ WAYS = (
     *("K and Q by Adam, 0.25", "K and Q by Adam, 0.5", "K and Q by Adam, 1", "K and Q by Adam"),
     *("W by Adam", "K and Q by descent", "free W"),
 )
+RIVALED = tuple(rival + far for far in (", 0.25", ", 0.5", ", 1", "") for rival in RIVALS.values())
 
 
 def digits(runs, seed):
@@ -492,13 +493,44 @@ def one_layer(d, T=16, n=ASKED, steps=STEPS, *, trials, seed):
     return {name: torch.stack(values, 1).float() for name, values in found.items()}
 
 
+def rivals_of_layer(d, T=16, n=ASKED, steps=STEPS, *, trials, seed):
+    """The same of RIVALS in the layers that `one_layer` has with this seed: (trials, RIVALED)."""
+    has, found = ("K and Q", "every token asks", "Adam"), {}
+    X, y, E, judges = ten_sentences(d, T, n, trials, seed)
+    P = {**net.simple(has, trials, d, 8, seed), "embed": math.sqrt(d) * E}
+    P["read"] = READOUT * P["read"]
+    W_0 = net.matrix(P, 0)
+
+    def loss(P):
+        f = net.outputs(P, net.embed(P, X), has, [])
+        return aimed_at("labels", (y > 0).long(), 2)(torch.stack([torch.zeros_like(f), f], -1))
+
+    size = W_0.norm(dim=(-2, -1))
+    (last,) = until(P, adam, loss, ("K0", "Q0"), [torch.full((trials,), math.inf)], steps)
+    R = unit(of_tokens(*judges["seen"], 1, torch.Generator().manual_seed(seed)))
+    (slope,) = first_slopes(P, lambda P: loss(P).sum(), 1)
+    for far in (*(near * size for near in NEAR), (last - W_0).norm(dim=(-2, -1))):
+        rivals = {"free": [far[..., None, None] * unit(M) for M in (R, slope)]}
+        rivals["pair"] = [moved_by_slopes(P["K0"], P["Q0"], unit(M), far) for M in (R, slope)]
+        for moved, first in rivals.values():
+            values = {"to_first": cosine(moved, first), "moved": far / size}
+            fits = [soft_svm(a, real, choice(W_0 + moved, a, real)) for a, real in judges.values()]
+            values["judges"] = cosine(*fits)
+            for who, fitted in zip(judges, fits, strict=True):
+                values |= {f"own_{who}": cosine(moved, fitted), f"first_{who}": cosine(first, fitted)}
+            for name, value in values.items():
+                found.setdefault(name, []).append(value[:, 0])
+    return {name: torch.stack(values, 1).float() for name, values in found.items()}
+
+
 def cases(name):
     """What 18.6 compares: (where, what) -> cosines by the ten learned and ten unseen, (2, runs, heads).
 
-    "what" is one of WAYS in a linear layer, of AIMS or RIVALS in transformers; no loss is "gone" of these.
-    For "to_first", "gone", "judges" and "moved" (in lengths of W_0): (runs, heads).
+    "what" is one of WAYS or RIVALED in a linear layer, of AIMS or RIVALS in transformers; "gone" leaves out
+    rivals. For "to_first", "gone", "judges" and "moved" (in lengths of W_0): (runs, heads).
     """
-    ten, layer, found = measured("18.ten").load(), measured("18.layer").load(), {}
+    ten, layer, rivals = (measured(f"18.{one}").load() for one in ("ten", "layer", "rivals"))
+    found = {}
 
     def of(cell, rival=""):
         if name in ("moved", "to_first", "gone", "judges"):
@@ -507,6 +539,8 @@ def cases(name):
 
     for d in (32, 16):
         found |= {(f"d = {d}", way): of(layer.sel(d=d))[..., at, None] for at, way in enumerate(WAYS)}
+        if name != "gone":
+            found |= {(f"d = {d}", way): of(rivals.sel(d=d))[..., at, None] for at, way in enumerate(RIVALED)}
     for tokens in ("digits", "sentences"):
         cell = ten.sel(tokens=tokens)
         parts = {aim: of(cell)[..., at, :, :] for at, aim in enumerate(AIMS)}
@@ -558,6 +592,15 @@ MEASURED = [
         "18.layer",
         "One linear layer on ten sentences, its W or keys and queries trained, at two sizes.",
         one_layer,
+        {"d": [16, 32]},
+        trials=20,
+        batch=5,
+        minutes=1,
+    ),
+    Measured(
+        "18.rivals",
+        "Its two rivals at four distances, in the same layers.",
+        rivals_of_layer,
         {"d": [16, 32]},
         trials=20,
         batch=5,

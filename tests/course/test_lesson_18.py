@@ -92,10 +92,11 @@ def test_the_interval_is_students(lesson):
 def test_the_cases_are_whole():
     own, moved, judges = (stored.cases(name) for name in ("own", "moved", "judges"))
     assert [*own] == [*moved] == [*judges]
-    assert len(own) == 2 * (len(stored.WAYS) + len(stored.AIMS) + len(stored.RIVALS))
-    assert {*stored.cases("gone")} == {
-        at for at in own if at[1] not in stored.RIVALS.values() or "=" in at[0]
-    }
+    layers = {*stored.WAYS, *stored.RIVALED}
+    assert len(own) == 2 * (len(layers) + len(stored.AIMS) + len(stored.RIVALS))
+    of_rivals = {(f"d = {d}", what) for d in (16, 32) for what in {*stored.RIVALED} - {"free W"}}
+    of_rivals |= {(tokens, what) for tokens in ("digits", "sentences") for what in stored.RIVALS.values()}
+    assert {*stored.cases("gone")} == {*own} - of_rivals
     for (place, what), values in own.items():
         assert values.shape == (2, 20, 1 if place[0] == "d" and "=" in place else 8)
         assert np.isfinite(values).all()
@@ -128,6 +129,33 @@ def test_the_instrument_sees_w_itself_by_descent(d):
         assert way == "free W" or gone[f"d = {d}", way].mean() > 0.9
     for way, far in zip(stored.WAYS, (0.25, 0.5, 1, None, 0.25, 0.5, 1), strict=False):
         assert far is None or moved[f"d = {d}", way].mean() == pytest.approx(far, abs=0.04)
+
+
+def test_the_instrument_sees_far_from_the_start_only():
+    e, moved = excesses(), stored.cases("moved")
+
+    def above(what, rival, far):
+        x = e["d = 32", what + far] - e["d = 32", rival + far]
+        assert moved["d = 32", what + far].mean() == pytest.approx(
+            moved["d = 32", rival + far].mean(), abs=0.04
+        )
+        return x.mean() > 2.093 * x.std(ddof=1) / len(x) ** 0.5
+
+    for rival in stored.RIVALS.values():
+        assert all(above("W by descent", rival, far) for far in ("", ", 1"))
+        assert not any(above("K and Q by Adam", rival, far) for far in (", 0.25", ", 0.5", ", 1"))
+    assert not any(above("W by descent", "free W", far) for far in (", 0.25", ", 0.5"))
+    assert above("K and Q by Adam", "untrained K and Q", "")
+    assert not above("K and Q by Adam", "free W", "")
+    for tokens in ("digits", "sentences"):
+        assert e[tokens, "labels"].mean() - e[tokens, "free W"].mean() < 0.02
+
+
+def test_the_free_w_of_both_sweeps_is_one():
+    layer, rivals = stored.measured("18.layer").load(), stored.measured("18.rivals").load()
+    at = stored.RIVALED.index("free W")
+    for name in ("own_seen", "own_unseen", "first_seen", "judges", "moved", "to_first"):
+        np.testing.assert_allclose(rivals[name].values[..., at], layer[name].values[..., -1], atol=1e-6)
 
 
 def test_transformers_read_no_more_than_w_at_their_distance():

@@ -84,6 +84,19 @@ def test_w_by_descent_is_ahead_of_each_other_way(layer):
             assert (moved[f"{part}, {far:g}"] < far + 0.08).all()
 
 
+def test_the_rivals_have_an_excess_near_the_start_too(layer):
+    rivals = stored.rivals_of_layer(24, 12, n=12, trials=6, seed=84)
+    at = stored.RIVALED.index("free W")
+    torch.testing.assert_close(rivals["own_seen"][:, at], layer["own_seen"][:, stored.WAYS.index("free W")])
+    mean = dict(zip(stored.RIVALED, excess(rivals).mean(0).tolist(), strict=True))
+    for way, far in zip(stored.RIVALED, [x for far in (0.25, 0.5, 1.0) for x in (far, far)], strict=False):
+        moved = rivals["moved"][:, stored.RIVALED.index(way)]
+        torch.testing.assert_close(moved, torch.full_like(moved, far), rtol=1e-4, atol=0)
+        assert abs(mean[way]) < 0.15
+    ways = dict(zip(stored.WAYS, excess(layer).mean(0).tolist(), strict=True))
+    assert ways["W by descent, 0.5"] - mean["free W, 0.5"] < 0.06 < ways["W by descent"] - mean["free W"]
+
+
 def test_a_step_of_descent_goes_along_the_slope_and_stops_as_far():
     """A slope that stays: known distances, of each run."""
     A = torch.tensor([[[[3.0, 4.0]]], [[[0.0, -2.0]]]])
