@@ -182,7 +182,7 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.2 Does attention become sparse, and when?
 #
-# In the theory the weights keep growing, and attention tends to one token. Here we measure its entropy,
+# In the theory the weights keep growing, and attention tends to one token. We measure its entropy,
 # $-\sum_t s_{kt} \log s_{kt}$, over the largest value: 1 is even, 0 is one token. Beside the digits we take
 # *sentences*: the first 16 words of 2,000 from film reviews, in a vocabulary of 2,000. We *look* at nine
 # steps, from 0 to 400.
@@ -371,9 +371,9 @@ assert min(ahead[:, 0].min(), ahead.mean(2).min()) > 0
 # The free $W$ does *better* than the trained one: in your network at each of three prices, and in both layers
 # of ten networks on each task.
 #
-# With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. Movements are then
-# taken from $0.09\, W_0$, which decay alone would leave; compare them with each other only. In the means the
-# free $W$ leads again.
+# With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. Movements are
+# taken from $0.09\, W_0$, which decay alone would leave; compare them with each other only. The mean free
+# $W$ leads again.
 
 # %% [markdown]
 # ### Exercise 18.1: What a selection gives back
@@ -502,7 +502,7 @@ assert abs(nobody - ours).max() < 0.04
 
 # %% [markdown]
 # They have about what the trained have: here, where ten unseen digits judge, and in the means of twenty
-# networks, each judged by the only ten sequences that it has learned. This cosine hardly tells a trained head
+# networks, each judged by the ten sequences that it has learned. This cosine hardly tells a trained head
 # from one that chance has moved.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -568,7 +568,7 @@ assert abs(nobody - ours).max() < 0.04
 #
 # Both SVMs are fixed matrices. The movement has the direction $\cos\theta\, G + \sin\theta\, N$, where
 # $G$ is that of its first slope, and $N$ is orthogonal to it; both have length one. You know $\cos\theta$
-# (`cos`), the gap of $G$ (`gap`), and that the excess is measured to `half` on each side. Return the least
+# (`cos`), the gap of $G$ (`gap`), and the excess to `half` on each side. Return the least
 # gap of $N$ for which the interval lies above 0.
 #
 # <details><summary>Hint 1</summary>
@@ -682,10 +682,10 @@ show(
 # %% [markdown]
 # **Far from the start the excess sees.** At 3.3 lengths of $W_0$ and $d = 32$, $W$ by descent, nearest to the
 # theorem, is above both rivals by nearly 0.5. $W$ by Adam and keys and queries by descent are above both by
-# less. Keys and queries by Adam are above their own rival by 0.07, and here not above the free $W$.
+# less. Keys and queries by Adam are above their own rival by 0.07, here not above the free $W$.
 #
 # **Near the start it is blind.** At one length $W$ by descent is still above both rivals, at half a length no
-# longer above the free $W$. Keys and queries by Adam read zero there, 0.01 ± 0.02. By exercise 18.3 that
+# longer above the free $W$. Keys and queries by Adam read 0.01 ± 0.02 there. By exercise 18.3 that
 # rules out a gap of $N$ above 0.08; $W$ by descent has 0.33.
 #
 # **Transformers** are there, at 0.57 and 0.39. They have learned, and left their first slopes, but on neither
