@@ -85,6 +85,10 @@ WEIGHTS = Exercise(
         "That is the part of w in the span of the rows. The memory is the rest.",
         lambda rows, lam, c, w, R: (unit := lam @ rows / np.linalg.norm(lam @ rows)) * (R - w @ unit) + w,
         "What is across does not stay as it is: in the span of the rows the run moves on to r.",
+        _weights_by(
+            target=lambda c, lam: np.log(lam / c), memory=lambda w, inside, unit: w - (w @ unit) * unit
+        ),
+        "Two mistakes: a strong comparison needs a *longer* lead; and inside the span the run moves on.",
         _weights_by(solve=lambda rows, b: np.zeros(rows.shape[1])),
         "The remainder in the span of the rows counts, too: there the run settles on r, not on 0.",
         _weights_by(join=lambda forth, r, left: r + left),

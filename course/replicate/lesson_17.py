@@ -326,6 +326,56 @@ def reached(angles: np.ndarray, log_steps: np.ndarray, goal: float) -> float:
     return float(log_steps[k - 1] + part * (log_steps[k] - log_steps[k - 1]))
 
 
+def lasting(angles: np.ndarray, times: np.ndarray, goal: float) -> float:
+    """From when a run stays below the angle `goal`, interpolated as by `reached`; NaN if it never does."""
+    last = np.flatnonzero(angles > goal)[-1]
+    return reached(angles[last:], times[last:], goal)
+
+
+def arrival(path: Tensor, at, W_mm: Tensor, goal: float) -> np.ndarray:
+    """From which step on each run stays below the angle, (trials,), of weights at the steps `at`."""
+    theta = torch.stack([angle(W, W_mm) for W in path], 1).numpy()
+    return np.exp([lasting(one, np.log(at), goal) for one in theta])
+
+
+def svm_of(tokens, W: Tensor) -> tuple:
+    """Of the tokens that these weights select: the tokens, the SVM's solution, rows, lam and c of each
+    problem (an error where they do not meet the law's conditions), and the longest steps that settle."""
+    chosen = geometry.selected_tokens(_logits(tokens, "W", W))
+    problem, solution = limit(tokens, "W", chosen, "fro")
+    c = rates.strengths(tokens, chosen)
+    laws = [tight(problem, solution, c, k) for k in range(len(W))]
+    return chosen, solution, laws, rates.remainder(problem, solution, c).longest.numpy()
+
+
+def across(laws: list, W: Tensor, weights_to_come: Callable) -> np.ndarray:
+    """||r||, ||r_0|| and the norm of both together, (3, trials), with the memory of these weights."""
+    found = []
+    for law, w in zip(laws, W.flatten(1).numpy(), strict=True):
+        r, both = (weights_to_come(*law, kept, 0.0) for kept in (0 * w, w))
+        found.append([np.linalg.norm(part) for part in (r, both - r, both)])
+    return np.array(found).T
+
+
+def lateness(path, at, a, b, solution, laws, constant, weights_to_come: Callable, goal: float) -> np.ndarray:
+    """From which step on each run stays within the angle `goal` of its SVM, the factors of its lateness,
+    and ||u|| just before that step, over the law's constant: (5, trials), NaN for runs that never stay.
+
+    The clock is R over a j^b; the law is R over the length at which the law, with the run's own memory, has
+    that angle; the memory is its constant with this memory over `constant`.
+    """
+    stays = arrival(path, at, solution.value, goal)
+    R = ((path * solution.value).sum((-1, -2)) * solution.margin).numpy()
+    before = np.searchsorted(at[:-1], stays) - 1
+    each = range(len(stays))
+    W = path[before, each]
+    own = across(laws, W, weights_to_come)[2] + 0 * stays
+    told = [weights_to_come(*laws[k], W[k].flatten().numpy(), R[before[k], k]) for k in each]
+    u = np.linalg.norm(W.flatten(1).numpy() - np.array(told), axis=1)
+    R = np.array([np.interp(stays[k], at, R[:, k]) for k in each])
+    return np.stack([stays, R / (a * stays**b), R * math.tan(goal) / own, own / constant, u / own])
+
+
 def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Tensor:
     """What the stored sweeps hold of a run: (40,) or (40, records)."""
     found = sweeps[parameter].sel(parameter=parameter, optimiser=optimiser)[what]

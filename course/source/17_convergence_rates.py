@@ -22,7 +22,7 @@
 # 02](02_hard_margin_svm.ipynb) (section 2.7), [lesson 03](03_optimizer_geometry.ipynb) (norms), [lesson
 # 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson 08](08_regularization_path.ipynb) (the offset of a
 # path), [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$) and, in 17.5 only, [lesson
-# 11](11_key_query_nuclear.ipynb). About 90 minutes (135 with a pencil) without the optional section, four
+# 11](11_key_query_nuclear.ipynb). About 90 minutes (135 with a pencil) without the optional sections, four
 # exercises.
 
 # %%
@@ -67,14 +67,15 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 tokens = data.random_tokens(6, 8, 10, trials=20, seed=17)
 
 
-def descend(rule, at):
-    """The weights after the steps `at`, (len(at), 20, 10, 10); ||W|| and log||G|| at each step, (steps, 20).
+def descend(rule, at, on=None):
+    """The weights after the steps `at`, (len(at), 20, d, d); ||W|| and log||G|| at each step, (steps, 20).
 
     rule(j, W, log||G||) is the length of step j.
     """
-    W, kept, lengths, log_g = torch.zeros(20, 10, 10, dtype=torch.float64), [], [], []
+    on = on or tokens
+    W, kept, lengths, log_g = torch.zeros_like(on.z[:, :1].mT @ on.z[:, :1]), [], [], []
     for j in range(1, at[-1] + 1):
-        direction, log_length = helper.pull(W, tokens)  # downhill, of length 1; log||G||, below -500, too
+        direction, log_length = helper.pull(W, on)  # downhill, of length 1; log||G||, below -500, too
         lengths.append(length_of(W))
         log_g.append(log_length)
         W = W + torch.as_tensor(rule(j, W, log_length)).reshape(-1, 1, 1) * direction
@@ -87,8 +88,9 @@ def length_of(W):
     return W.flatten(-2).norm(dim=-1)
 
 
-def logits(W):
-    return tokens.compare(tokens.z @ W.mT)
+def logits(W, on=None):
+    on = on or tokens
+    return on.compare(on.z @ W.mT)
 
 
 def quarter(last, decades=2):
@@ -160,8 +162,8 @@ show(
 # **Figure 1.** One problem. Grey: what 17.2 (right) and 17.3 (middle) will predict.
 
 # %% [markdown]
-# Against the length the four are one curve, which ends as $1/\lVert W\rVert$. Polyak's lies
-# a little higher (17.4). In the nineteen problems, at one length each:
+# Against the length the four are one curve, which ends as $1/\lVert W\rVert$. Polyak's lies higher, most at
+# its first points: 17.3 says why. In the nineteen problems, at one length each:
 
 # %%
 three = torch.tensor([0.5, 0.25, 0.75], dtype=torch.float64)  # median and quartiles
@@ -280,10 +282,10 @@ check("17.1", weights_to_come)
 # so the softmax's normaliser and $\ell'$ change each tight pull by $O(e^{-m R})$ of it. Choose $\delta <
 # \hat\mu$: but for an error of $O(e^{-\delta R})$ of its length, the pull is that of the tight rows. As the
 # part inside converges, so does the direction of their pull. Had its limit a part across $\hat W$, the steps,
-# whose lengths add up to infinity, would carry the part inside away without end. So its limit is $\hat W$,
-# and as the rows are independent, the part inside tends to $r$. Each step $\eta_j$ then adds nearly $\eta_j$
-# to $R$, and $O(\eta_j e^{-\delta R})$ outside: as steps are bounded, the sum of the latter is finite, and
-# the part outside converges.
+# whose lengths add up to infinity, would carry the part inside away without end. So its limit is $\hat W$
+# (not $-\hat W$: all pulls go along $W_{\mathrm{mm}}$), and as the rows are independent, the part inside
+# tends to $r$. Each step $\eta_j$ then adds nearly $\eta_j$ to $R$, and $O(\eta_j e^{-\delta R})$ outside: as
+# steps are bounded, the sum of the latter is finite, and the part outside converges.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -378,9 +380,9 @@ check("17.2", plain_length)
 #
 # <details><summary>Hint: one stretch</summary>
 #
-# Where the gradient is $G$, how many steps does a unit of the way take? Between two places that number is
-# an exponential function of the way. Integrate it. (A level stretch you may tilt by $10^{-9}$.) Which end has
-# more steps to a unit?
+# Where the gradient is $G$, how many steps does a unit of the way take? Between two places that number is an
+# exponential function of the way. Integrate it. (Where $a \log\lVert G\rVert$ is level, tilt it by
+# $10^{-9}$.) Which end has more steps to a unit?
 # </details>
 #
 # <details><summary>Hint: all of them</summary>
@@ -425,14 +427,6 @@ assert close.all(), again.format("17.3")
 
 # %%
 ONE, LN10 = math.radians(1), math.log(10)
-
-
-def crossings(angles, times):
-    """When a run first is at one degree, and from when it stays below, (2,): NaN if it never does."""
-    last = np.flatnonzero(angles > ONE)[-1]
-    return [helper.reached(angles[k:], times[k:], ONE) for k in (0, last)]
-
-
 seeds = [17, batch_seed(0, {"parameter": "W"}, 0)]  # the second: of the stored runs in 17.5
 short = helper.followed(seeds, 0.1, [*range(50, 5000, 50), *range(5000, 21_001, 100)])
 log_j = [  # log10 of the plain steps to every fifth place, (40, places)
@@ -440,8 +434,8 @@ log_j = [  # log10 of the plain steps to every fifth place, (40, places)
     for k in range(40)
 ]
 theta, R, log_j = short.angle[4::5].T, short.R[4::5].T, np.array(log_j)
-plain = np.array([crossings(*run) for run in zip(theta, log_j, strict=True)]).T  # (2, 40)
-there = ~np.isnan(plain[1])
+plain = np.array([helper.lasting(*run, ONE) for run in zip(theta, log_j, strict=True)])  # (40,)
+there = ~np.isnan(plain)
 late = int(np.flatnonzero(~there)[0])
 print(f"within one degree: {there.sum()} of 40; the other had other tokens up to step "
       f"{round(short.last_change[late], -3):,}")  # fmt: skip
@@ -472,91 +466,102 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** The angle against plain steps, read from NGD's.
+# **Figure 2.** The angle against plain steps, read from NGD's. Until it changes tokens, the orange run turns
+# to another SVM, 34° from that of its last tokens.
 
 # %% [markdown]
 # Now the title's question, on our twenty problems, with longer steps, too, in units of $\eta^*$, the longest
 # that settles (17.4). Plain descent's steps are read, the others' counted: 21,000 of 0.1, 700 of the rest.
-# *By hand* is the clock at the law's length, *touch* the step that first comes to one degree, and *stays*
-# the step from which on a run is below it to the end, over that of its touch.
+# *By hand* is the clock at the length where the law, with NGD's memory, has one degree. *Stays* is the step
+# from which on a run is below one degree.
 #
-# Where a run arrives late, is it the law that fails, or the clock? Where it begins to stay, we hold
-# $R\tan\theta$ against the law's constant, with the run's own memory, and $R$ against its clock: medians over
-# the problems whose runs stay. **Predict:** which is off for $2\eta^*$, and which for $8\eta^*$?
+# Why is a run late? Where it begins to stay we read three factors. *Clock* is $R$ over its clock's; *law* is
+# $R$ over the length at which the law, with the run's own memory, has one degree; *memory* is the law's
+# constant with this memory, over that with NGD's. In each problem, stays over by hand is law times memory
+# over clock (for growing steps, to the power $2/3$). Medians are over the runs that stay; *other tokens*
+# counts runs that select others than NGD. Below are twenty larger problems, $n = 8$, $T = d = 12$.
+# **Predict:** which factor is off at $2\eta^*$, and which at $8\eta^*$?
 
 
 # %%
-def across(weights):
-    """||r||, ||r_0|| and both together, (3, 20), from each problem's SVM and the memory of the weights."""
-    found = []
-    for law, w in zip(tights, weights.flatten(1).numpy(), strict=True):
-        r, both = (weights_to_come(*law, kept, 0.0) for kept in (0 * w, w))
-        found.append([np.linalg.norm(part) for part in (r, both - r, both)])
-    return np.array(found).T
+def race(raced, on, chosen, solution, laws, constant):
+    """Print medians for each run (path, steps, scale and power of its clock); return when each stays."""
+    stays = {}
+    for name, (path, at, scale, power) in raced.items():
+        # `lateness`: that step; clock, law, memory there; ||u|| over the constant; each (20,), NaN if never
+        run = helper.lateness(path, at, scale, power, solution, laws, constant, weights_to_come, ONE)
+        hand = (constant / math.tan(ONE) / scale) ** (1 / power) + 0 * run[0]
+        other = (geometry.selected_tokens(logits(path[-1], on)) != chosen).any(-1).numpy()
+        # rounding errors grow in wide zigzags: coarser there
+        units = {"4": (20, 0.1, 0.2, 0.1), "8": (100, 0.2, 0.4, 0.2)}.get(name[5:6], (20, 0.01, 0.01, 0.01))
+        row = [u * round(np.nanmedian(x) / u) for u, x in zip((10, *units), (hand, *run[:4]), strict=True)]
+        print("{:20s}{:10,}{:9,}{:9.2f}{:8.2f}{:9.2f}".format(name, *row), f"{other.sum():9d} of 20")
+        late, long = np.nanmedian(run[0] / hand) - 1, name[5:6] in "248" or name == "Polyak"
+        assert late > 0.1 if long else abs(late) < 0.06, again.format("17.2")
+        if name[5:6] != "8":  # a zigzag counts by its square
+            square = np.nanmedian(np.hypot(1, run[4]))
+            assert abs(np.nanmedian(run[2]) - square) < 0.06, again.format("17.1")
+        assert np.isnan(run[0, other]).all()
+        stays[name] = run[0]
+    return stays
 
 
-def arrival(path, at):
-    """The steps of each run's first touch, and from which on it stays below one degree, (2, 20)."""
-    theta = torch.stack([helper.angle(W, W_mm) for W in path], 1).numpy()
-    return np.exp([crossings(one, np.log(at)) for one in theta]).T
-
-
-# rows, lam and c of each problem; `tight` raises an error where the law's conditions on them fail
-tights = [helper.tight(problem, solution, c, k) for k in range(20)]
-mu, (r, r_0, both) = mu_hat.numpy(), across(runs["NGD"][-1])
-log_s = np.array([m * plain_length(*law, 1.0, 1) / LN10 for m, law in zip(mu, tights, strict=True)])
+# `laws`: rows, lam and c of each problem (an error where the law's conditions fail); star: its eta*
+chosen, solution, laws, star = helper.svm_of(tokens, runs["NGD"][-1])
+r, r_0, constant = helper.across(laws, runs["NGD"][-1], weights_to_come)  # norms: r, r_0, both
+mu = mu_hat.numpy()
+log_s = np.array([m * plain_length(*law, 1.0, 1) / LN10 for m, law in zip(mu, laws, strict=True)])
 medians, off = np.median([mu, r, r_0, log_s], 1), [0.001, 0.06, 0.06, 0.06]
 assert np.allclose(medians, [0.292, 7.0, 7.3, -1.7], atol=off), again.format("17.2")
-R_hand = both / math.tan(ONE)  # the law's length at one degree
-star = rates.remainder(problem, solution, c).longest.numpy()  # eta*, for each problem
-longer = {f"NGD, {k} eta*": k for k in (0.9, 2, 4, 8)}
-rules |= {name: lambda j, W, g, k=k: k * star for name, k in longer.items()}
-ticks = {"NGD, 0.1": (0.1, 1)} | {name: (k * star, 1) for name, k in longer.items()}  # R = a j^b
-ticks |= {"growing": (1 / 15, 1.5), "Polyak": (1 / mu, 1)}
-raced = {"NGD, 0.1": (short.W[:, :20], short.at)}
-raced |= {name: (descend(rules[name], range(1, 701))[0], range(1, 701)) for name in list(ticks)[1:]}
-hand = {name: (R_hand / a) ** (1 / b) for name, (a, b) in ticks.items()}
-hand["plain, log10"] = mu * R_hand / LN10 - log_s
-arrived = {"plain, log10": plain[:, :20]} | {name: arrival(*run) for name, run in raced.items()}
-after = ("NGD, 2 eta*", "NGD, 4 eta*", "NGD, 8 eta*", "Polyak")  # later than by hand
-print("one degree (medians)   by hand    touch   stays   problems     R tan / law's   R / clock's")
-for name, (touch, stay) in arrived.items():
-    units = (1, 1) if "log10" in name else (10, 20)  # to twenty steps
-    row = [u * round(np.nanmedian(x) / u) for u, x in zip(units, (hand[name], touch), strict=True)]
-    ratios, (path, at) = [stay / touch], raced.get(name, raced["NGD, 0.1"])
-    if name in ticks:
-        k, (a, b) = np.searchsorted(at[:-1], stay), ticks[name]
-        W = path[k, range(20)]
-        R = ((W * W_mm).sum((-1, -2)) * mu_hat).numpy()
-        tan = np.tan(helper.angle(W, W_mm).numpy())
-        ratios += [R * tan / across(W)[2], R / (a * np.array(at)[k] ** b)]
-    # rounding errors grow in wide zigzags: coarser there
-    units = {"NGD, 4 eta*": (0.1, 0.1, 0.1), "NGD, 8 eta*": (0.25, 0.5, 0.1)}.get(name, (0.01, 0.01, 0.01))
-    ratios = [f"{u * round(np.median(x[stay > 0]) / u):.2f}" for u, x in zip(units, ratios, strict=False)]
-    print("{:20s}{:10,}{:9,}{:>8s}{:5d} of 20".format(name, *row, ratios[0], np.sum(stay > 0)), end="")
-    print("".join(f"{ratio:>16s}" for ratio in ratios[1:]))
-    lost = (geometry.selected_tokens(logits(path[-1])) != selected).any(-1).numpy()
-    assert (lost == np.isnan([stay, touch])).all()
-    late_by = np.nanmedian(touch / hand[name]) - 1
-    assert late_by > 0.2 if name in after else abs(late_by) < 0.05, again.format("17.2")
-    assert "8" in name or all(abs(float(ratio) - 1) < 0.15 for ratio in ratios[:2]), again.format("17.1")
+
+at, factors = range(1, 701), (0.5, 0.9, 1.1, 1.5, 2, 3, 4, 8)
+paths = {k: descend(lambda j, W, g, k=k: k * star, at)[0] for k in factors}
+raced = {"NGD, 0.1": (short.W[:, :20], short.at, 0.1, 1)}
+raced |= {f"NGD, {k} eta*": (paths[k], at, k * star, 1) for k in (0.9, 2, 4, 8)}
+raced["growing"] = descend(rules["growing"], at)[0], at, 1 / 15, 1.5
+raced["Polyak"] = descend(rules["Polyak"], at)[0], at, 1 / mu, 1
+print("one degree (medians)   by hand    stays    clock     law   memory   other tokens")
+by_hand = np.median(mu * constant / math.tan(ONE) / LN10 - log_s)
+print(f"plain, log10{by_hand:18.0f}{np.median(plain[:20]):9.0f}")
+passed = 0.1 * race(raced, tokens, chosen, solution, laws, constant)["growing"] ** 0.5 > star
+early = helper.across(laws, runs["NGD"][times["NGD"].index(300)], weights_to_come)[2] / constant
+print(f"growing steps pass eta* before they stay: {passed.sum()} of 20")
+print(f"the constant with the memory of NGD's step 300, over that of 3,000: {np.median(early):.2f}")
+
+print("larger problems")
+larger = data.random_tokens(8, 12, 12, trials=20, seed=6)
+theirs = descend(lambda j, W, g: 0.1, [3000], larger)[0][-1]
+chosen, best, laws, longest = helper.svm_of(larger, theirs)
+raced = {}
+for k in (0.9, 2, 4, 8):
+    path, *_ = descend(lambda j, W, g, k=k: k * longest, at, larger)
+    raced[f"NGD, {k} eta*"] = path, at, k * longest, 1
+last = race(raced, larger, chosen, best, laws, helper.across(laws, theirs, weights_to_come)[2])
 
 # %% [markdown]
-# Runs that touch one degree stay below it in the end; the others select other tokens. By hand four rows are
-# right to 5% (of plain descent the exponent; $10^{75}$ above came from the constants' medians), and there a
-# run stays from its touch on, to 1%.
+# By hand four rows are right to 5% (of plain descent the exponent; $10^{75}$ above came from the constants'
+# medians), growing steps, too, which pass $\eta^*$ in 8 problems.
 #
-# **The clock breaks first.** At $2\eta^*$ the law holds to 1%, but the length is 73% of $\eta j$. In a zigzag
-# a part $u$ does not fade (17.4): across $\hat W$ is $r + r_0 + u$, so the law is off by $\lVert u\rVert$ at
-# most.
+# **Clock, then law.** At $2\eta^*$ $R$ is 73% of $\eta j$. A zigzag adds a part $u$ that does not fade
+# (17.4), but it counts by its square: in the first table the law costs 2% at $2\eta^*$, and about a fifth at
+# $4\eta^*$.
 #
-# **What longer steps cost.** At $4\eta^*$ the law is off by a tenth. But half of the clock is left, so $R$
-# grows twice as fast as with $\eta^*$: of these it is the first to stay, from about step 160 on. At
-# $8\eta^*$ $R$ grows three times as fast; but the law is off by half, a run stays from about step 220 on,
-# and in two problems it selects other tokens.
+# <details><summary>The square</summary>
 #
-# **The answer:** the length decides the angle, the clock the steps to it. Below $\eta^*$ both are known in
-# the median, from the SVM and a memory read half-way.
+# $u$ is nearly perpendicular to $r + r_0$: where it is $q$ times the constant, a run needs $\sqrt{1 + q^2}$
+# times the law's length. In the median $q$ is about .2 at $2\eta^*$, and about .6 at $4\eta^*$.
+# </details>
+#
+# **Memory.** Long first steps leave more: the constant is 5% larger at $2\eta^*$, 8% with Polyak's steps,
+# which therefore lie above the one curve of Figure 1.
+#
+# **What longer steps cost.** At $4\eta^*$ half of the clock is left, so $R$ grows twice as fast as with
+# $\eta^*$: in both tables such steps stay first, from about step 160 on. But some runs turn to another SVM:
+# of the larger problems 4 of twenty at $.9\eta^*$, and 12 at $8\eta^*$.
+#
+# **The answer:** the length decides the angle, the clock the steps to it. Up to $.9\eta^*$, where the tokens
+# are NGD's, both are known to about 5% in the median, from the SVM and a memory. Ours was read after ten
+# times the steps of the run at $.9\eta^*$; after as many, the constant comes out a tenth too small.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Which steps settle, and how soon
@@ -577,13 +582,13 @@ for name, (touch, stay) in arrived.items():
 # $e^{-\kappa R}$, with its eigenvalue $\kappa$. Return by how much $R$ has to grow until the slowest part
 # of $u$ is smaller by a factor of $e$. You get `rows`, two or more and independent, and `lam` as before.
 #
-# **Predict first:** let all rows be twice as long. (Then `lam` is a quarter.) Is that length twice as
-# long, half as long, or the same?
+# **Predict first,** by hand: which length is it for the example of 17.2, the rows $(1, \frac12)$ and $(1,
+# -1)$ with $\lambda = \frac23, \frac13$? And if both rows are twice as long?
 #
 # <details><summary>Hint: the map</summary>
 #
-# The length of the pull is $s\,e^{-\hat\mu R}\,\lVert W_{\mathrm{mm}}\rVert$; that $u$ changes it, too, does
-# not matter to first order. Which part of each row lies across $\hat W$?
+# The length of the pull is $s\,e^{-\hat\mu R}\,\lVert W_{\mathrm{mm}}\rVert$: to first order $u$ does not
+# change it, as $\langle W_{\mathrm{mm}}, u\rangle = 0$. Which part of each row lies across $\hat W$?
 # </details>
 #
 # <details><summary>Hint: the slowest</summary>
@@ -610,7 +615,11 @@ def settling_length(rows, lam):
 check("17.4", settling_length)
 
 # %% [markdown]
-# (Rows twice as long: half the length, as $M$ doubles.)
+# <details><summary>By hand</summary>
+#
+# $\kappa = \frac23\cdot\frac14 + \frac13\cdot 1 = \frac12$: the length 2. Rows twice as long have a quarter
+# of $\lambda$ and half of $W_{\mathrm{mm}}$, so $\kappa$ doubles: the length 1.
+# </details>
 #
 # Let $\kappa_{\min}$ and $\kappa_{\max}$ be the smallest and the largest of these eigenvalues. A step
 # multiplies an eigenvector's part of $u$ by $1 - \eta\kappa$. Where that is below $-1$ the run overshoots by
@@ -653,9 +662,11 @@ check("17.4", settling_length)
 
 # %%
 slow, ties, off = [], [], []  # kappa_min and delta, (600,), and errors at the three lengths, (600, 3)
+soon = []  # whether the tokens at R = 200 are the last, (600,)
 for seed in range(2, 8):
     others = helper.descent("W", trials=100, seed=seed, lr=0.5, at=[400, 1200, 4000])  # NGD, and its SVMs
     parts = [others.split(W)[1].numpy() for W in others.path]  # what is across, (100, D)
+    soon.append((geometry.selected_tokens(logits(others.path[0], others.tokens)) == others.selected).all(-1))
     leads = others.problem.forward(others.solution.value).sort(-1).values.numpy()
     assert (rates.remainder(others.problem, others.solution, others.strengths).longest > 0.5).all()
     for k in range(100):
@@ -665,20 +676,27 @@ for seed in range(2, 8):
         slow.append(1 / settling_length(rows, lam))
         ties.append(min(leads[k, len(rows)] - 1, 1) * others.solution.margin[k].item())
         off.append([np.linalg.norm(inside @ w[k] - foretold) / np.linalg.norm(w[k]) for w in parts])
-slow, ties = np.array(slow), np.array(ties)
+slow, ties, soon = np.array(slow), np.array(ties), torch.cat(soon).numpy()
 print(f"settling length: {np.median(1 / slow):.0f} in the median")
-print("        off r by    off by over 1%, where kappa_min R is   above 4:")
-print("   R    (median)      below 2    delta R below 4    both above 4")
-for R, e in zip((200, 600, 2000), np.array(off).T, strict=True):  # nearly half the steps
+print("           off r by over 1%, of all, and where kappa_min R is   above 4, and delta R")
+print("   R         all      below 2      below 4    above 4    above 4, tokens change later")
+total = np.zeros((2, 2), int)
+for R, e in zip((200, 600, 2000), np.array(off).T > 0.01, strict=True):  # nearly half the steps
     late = R * slow > 4
-    groups = [e[group] > 0.01 for group in (R * slow < 2, late & (R * ties < 4), late & (R * ties > 4))]
-    print(f"{R:5d} {np.median(e):9.1%}   ", *(f"{group.sum():7d} of {len(group):3d}" for group in groups))
-    assert groups[0].mean() > 0.95 > 0.05 > groups[2].mean(), again.format("17.4")
+    both = late & (R * ties > 4)
+    groups = [e, *(e[x] for x in (R * slow < 2, late & (R * ties < 4), both & soon, both & ~soon))]
+    print(f"{R:5d}", *(f"{group.sum():5d} of {len(group):3d}" for group in groups))
+    total += [[group.sum(), len(group)] for group in groups[3:]]
+    assert groups[1].mean() > 0.95, again.format("17.4")
+assert total[0, 0] <= 2 < 3 <= total[1, 0], again.format("17.4")
 
 # %% [markdown]
-# The settling length is 167 in the median, and one degree 3.5 such lengths away. Where $\kappa_{\min} R$ is
-# below 2, nearly all are off by over 1%: at $R = 600$ still 180 of six hundred. Of those above 4 it is 28 of
-# 277 where $\delta R$ is below 4, and 5 of 544 where it is above.
+# The settling length is 167 in the median, and one degree 3.5 such lengths away: at $R = 600$ still 250 of
+# six hundred are off by over 1%. Where $\kappa_{\min} R$ is below 2, nearly all are.
+#
+# Where both numbers are above 4, at the three lengths together, 1 of 535 is off, a near-tie, if the tokens at
+# $R = 200$ are the last, and 4 of 9 if they change later, as in Figure 2's orange run: then $R$ counts from
+# too early, and $u$ may begin large.
 #
 # **The threshold.** We start the twenty problems at $R = 10^6$, off the remainder by a random .01 in each
 # direction of the span, and count how many are ever off by more than a share of a step in steps 500 to 700.
@@ -693,18 +711,17 @@ for factor in (0.97, 1.03, 10.0):
 print(f"Polyak's step, 1 / mu_hat, is above eta* in {(1 / mu > star).sum()} of 20 problems")
 
 # %% [markdown]
-# The threshold is sharp, and Polyak's step is mostly beyond it.
+# The threshold is sharp, and here Polyak's step is mostly beyond it.
 #
 # A zigzag takes part of each step back. So the clock $\eta j$ should be right up to $\eta^*$, and fall behind
-# beyond, as Polyak's did.
+# beyond.
 
 # %%
-factors = (0.5, 0.9, 1.1, 1.5, 2, 3, 4, 8)
-paths = [descend(lambda j, W, g, k=k: k * star, range(1, 701))[0] for k in factors]
-last = torch.stack([path[-1] * W_mm for path in paths]).sum((-1, -2)) * mu_hat
+last = torch.stack([path[-1] * W_mm for path in paths.values()]).sum((-1, -2)) * mu_hat
 share = last.numpy() / (700 * np.outer(factors, star))  # of the clock, (8, 20)
-steps = np.array([arrival(path, range(1, 701))[1] for path in paths])  # stays below one degree, (8, 20)
+steps = np.array([helper.arrival(path, at, W_mm, ONE) for path in paths.values()])  # (8, 20)
 assert share[:2].min() > 0.95 > 0.89 > share[3:].max()
+assert np.isnan(steps).sum(1).tolist() == [4, 0, 0, 0, 0, 0, 0, 2]
 assert (np.diff(share[1:], axis=0) < 0).all()
 
 
@@ -734,8 +751,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** How much of the clock is left after 700 steps, and from which step on a run stays below one
-# degree, where 700 are enough. Twenty problems; in front problem 2, that of Figure 1.
+# **Figure 3.** How much of the clock is left after 700 steps, and from which on a run stays below one degree.
+# Blue: problem 2, that of Figure 1; grey: the others. Marks are missing on the right at $.5\eta^*$ (700 steps
+# are too few in four problems) and at $8\eta^*$ (other tokens in two).
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -777,7 +795,7 @@ stored = {name: measured(f"17.{name}").load() for name in ("p", "W", "KQ")}
 table = [  # optimiser, what of it, expected exponent on p and W, and why that, or why none
     ("GD", "angle", None, "none: a logarithm (question 1)"),
     ("NGD", "angle", -1, "-1: the law"),
-    ("growing", "angle", None, "none: unbounded steps"),
+    ("growing", "angle", None, "none: see below"),
     ("Polyak", "angle", -1, "-1 if R grows as j"),  # on (K, Q): of the 21 runs that select NGD's tokens
     ("mirror 3", "gap", -0.5, "-1/2 if 1/R"),
     ("sign", "gap", -1, "-1 if 1/R"),
@@ -806,13 +824,20 @@ for name, what, power, why in table:
 # decaying steps. Where a number is expected on $p$ and $W$, all but Muon are within 0.1 of it. Muon's
 # polynomial gives margin away for good (3.7): its gap need not go to 0.
 #
-# *Stated* rates ([F], sources below) are bounds, up to logarithms, for linear models and decaying steps.
-# Adam's steps do not decay here, and it is faster. A gap of $1/j$ alone promises NGD only an angle of
-# $j^{-1/2}$, as $\cos\theta \ge 1 - \text{gap}$; the law promises $1/j$.
+# <details><summary>Growing steps</summary>
 #
-# On $(K, Q)$ no rate is stated, and no row here falls as $1/R$: down the gradient, the share of a direction
-# that the run still lacks grows only as $R^{c - 1}$ (11.4). (Of mirror, sign and Adam steps we know no limit
-# there.)
+# They are between two rates: $j^{-3/2}$ below $\eta^*$, by the law; and far above it about $1/j$, as $u$ is
+# about as long as a step, and $R$ as $j$ of them.
+# </details>
+#
+# *Stated* rates ([F], sources below) are bounds, up to logarithms, for linear models and decaying steps.
+# Adam's steps do not decay here, and it is faster.
+#
+# <details><summary>On (K, Q)</summary>
+#
+# No rate is stated, and no row here falls as $1/R$: down the gradient, the share of a direction that the run
+# still lacks grows only as $R^{c - 1}$ (11.4; $c$ as there). Of mirror, sign and Adam steps we know no limit.
+# </details>
 #
 # Now the same after 500 steps, and at equal length in the SVM's norm: 100 for the first four and on $(K, Q)$,
 # else 20.
@@ -823,26 +848,25 @@ for row, (name, what, *_) in enumerate(table):
     lengths = {q: 100 if row < 4 or q == "KQ" else 20 for q in stored}
     pairs = [("steps", q, 500) for q in stored] + [("length", *pair) for pair in lengths.items()]
     there = np.array([helper.equal(stored, q, name, what, kind, wanted) for kind, q, wanted in pairs])
-    texts = ["" if np.isnan(one) else f"{one:.2f}" for one in there]
+    texts = ["" if np.isnan(one) else f"{one:.3f}" for one in there]
     print("{:28s}{:>8}{:>8}{:>8}{:>17}{:>8}{:>8}".format(f"{name}, {what}", *texts).rstrip())
     if name == "NGD":
         ngd = there
     if name in ("growing", "Polyak"):
-        assert np.nanmax(abs(there - ngd)[3:]) < 0.03
+        assert np.nanmax(abs(there / ngd - 1)[3:]) < (0.05 if name == "growing" else 0.11)
         assert (there / ngd)[:2].max() < 1 / 5
 
 # %% [markdown]
-# At equal length growing steps have NGD's angle to 0.03, on all three, and Polyak's on $W$; after 500 steps
-# on $p$ and $W$ NGD's is over five times theirs. (A blank: not run, or some run is shorter or longer than
-# that in all its records.)
+# At equal length growing steps have NGD's angle to 5%, on all three, and Polyak's to 11% on $W$ (memory);
+# after 500 steps on $p$ and $W$ NGD's is over five times theirs. (A blank: not run, or not recorded there.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 17.6 Claims and measurements
+# ## 17.6 Claims and measurements *(optional)*
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | one curve | equal angles at equal length | GD, growing: quartiles to 1% |
-# | $u$ fades | when $\kappa_{\min} R$ and $\delta R$ are a few | both above 4: 5 of 544 off by over 1% |
+# | $u$ fades | when $\kappa_{\min} R$ and $\delta R$ are a few | above 4, tokens kept: off in 1 of 535 |
 # | one degree, plain and $.9\eta^*$ | $10^{78}$ and 280 steps | $10^{79}$ and 280, for good |
 # | the longest step | $2 / \kappa_{\max}$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
 
@@ -873,7 +897,7 @@ progress("17")
 # - **One curve:** near $r$, steps below $\eta^*$ settle. When $\kappa_{\min} R$ and $\delta R$ are a few, the
 #   angle is about $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$.
 # - **Many clocks:** below $\eta^*$ $R$ is $\log(\eta s j)/\hat\mu$ for plain descent, $\eta j$ for NGD and
-#   $\frac23\eta j^{3/2}$ for growing steps. Longer steps zigzag: the clock loses, then the law.
+# $\frac23\eta j^{3/2}$ for growing steps. Longer steps zigzag: the clock loses, then the law.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
