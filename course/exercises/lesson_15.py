@@ -291,7 +291,7 @@ HELD = Exercise(
 
 
 # --------------------------------------------------------------------------- 15.4 splits that overlap
-def _error_by(factor=lambda J, r: 1 / J + r / (1 - r), ddof=1, root=np.sqrt):
+def _error_by(factor=lambda m, r: 1 / m + r / (1 - r), ddof=1, root=np.sqrt):
     """An answer from what the sample variance is multiplied by."""
     return lambda difference, r: float(root(np.var(difference, ddof=ddof) * factor(len(difference), r)))
 
@@ -302,9 +302,9 @@ _error = _error_by()
 def _error_cases(rng):
     cases = [(np.array([1.0, 3.0]), 0.5), (np.array([-2.0, 0.0, 2.0, 4.0]), 0.25)]
     cases += [(np.array([0.5, 1.5, 4.0]), 0.0)]
-    for J, low, high in ((5, 0.1, 0.3), (20, 0.2, 0.4), (8, 0.6, 0.9)):
+    for m, low, high in ((5, 0.1, 0.3), (20, 0.2, 0.4), (8, 0.6, 0.9)):
         cases.append(
-            (rng.normal(size=J) * 10 ** rng.uniform(-1, 1) + rng.normal(), float(rng.uniform(low, high)))
+            (rng.normal(size=m) * 10 ** rng.uniform(-1, 1) + rng.normal(), float(rng.uniform(low, high)))
         )
     return cases
 
@@ -318,39 +318,39 @@ ERROR = Exercise(
     reference=_error,
     cases=_error_cases,
     misconceptions=known(
-        _error_by(lambda J, r: 1 / J),
+        _error_by(lambda m, r: 1 / m),
         "That is for independent splits. With a correlation r the variance of the mean does not fall below "
         "r times that of one.",
-        _error_by(lambda J, r: 1 / J + r * (1 - 1 / J)),
+        _error_by(lambda m, r: 1 / m + r * (1 - 1 / m)),
         "Right, if the sample variance were the variance. But it does not see what all splits share: its "
         "expectation is 1 - r times that.",
-        _error_by(lambda J, r: 1 / J / (1 - r)),
+        _error_by(lambda m, r: 1 / m / (1 - r)),
         "The sample variance is corrected, not yet the variance of the mean: add up all covariances.",
-        _error_by(lambda J, r: 1 / J + r),
-        "Of the J^2 covariances J are variances, and J^2 - J have the factor r; and the sample variance is "
+        _error_by(lambda m, r: 1 / m + r),
+        "Of the m^2 covariances m are variances, and m^2 - m have the factor r; and the sample variance is "
         "1 - r times the variance, on average.",
-        _error_by(lambda J, r: (1 / J + (1 - 1 / J) * r) * (1 - r)),
+        _error_by(lambda m, r: (1 / m + (1 - 1 / m) * r) * (1 - r)),
         "On the wrong side: the sample variance is 1 - r times the variance, on average, so divide by 1 - r.",
-        _error_by(lambda J, r: (1 + (J - 1) * r / 2) / (1 - r) / J),
-        "Each pair of splits is twice among the J^2 covariances, as (j, k) and as (k, j).",
-        _error_by(lambda J, r: 1 / J + r / (1 + r)),
+        _error_by(lambda m, r: (1 + (m - 1) * r / 2) / (1 - r) / m),
+        "Each pair of splits is twice among the m^2 covariances, as (a, b) and (b, a).",
+        _error_by(lambda m, r: 1 / m + r / (1 + r)),
         "The sample variance has the expectation (1 - r) times the variance, not 1 + r.",
-        _error_by(lambda J, r: r / (1 - r)),
-        "The share of each split's own chance is missing, 1 / J.",
-        _error_by(lambda J, r: 1 / J + (1 - 1 / J) * r / (1 - r)),
-        "Add up again: 1 / J + (1 - 1 / J) r is over 1 - r, all of it.",
-        _error_by(lambda J, r: (1 / J + r) / (1 - r)),
-        "Of the J^2 covariances only J^2 - J have the factor r: the other J are variances.",
-        _error_by(lambda J, r: 1 + r / (1 - r)),
-        "That is the variance of one split. The mean is over J of them.",
-        _error_by(lambda J, r: (1 / J + r / (1 - r)) / J),
-        "The mean's variance is the whole factor: 1 / J is in it already.",
-        _error_by(lambda J, r: (1 + (J - 1) * r) / (1 - r)),
-        "The sum of all covariances is divided by J^2, not by J.",
-        _error_by(lambda J, r: 1 / J + (r / (1 - r)) ** 2),
+        _error_by(lambda m, r: r / (1 - r)),
+        "The share of each split's own chance is missing, 1 / m.",
+        _error_by(lambda m, r: 1 / m + (1 - 1 / m) * r / (1 - r)),
+        "Add up again: 1 / m + (1 - 1 / m) r is over 1 - r, all of it.",
+        _error_by(lambda m, r: (1 / m + r) / (1 - r)),
+        "Of the m^2 covariances only m^2 - m have the factor r: the other m are variances.",
+        _error_by(lambda m, r: 1 + r / (1 - r)),
+        "That is the variance of one split. The mean is over m of them.",
+        _error_by(lambda m, r: (1 / m + r / (1 - r)) / m),
+        "The mean's variance is the whole factor: 1 / m is in it already.",
+        _error_by(lambda m, r: (1 + (m - 1) * r) / (1 - r)),
+        "The sum of all covariances is divided by m^2, not by m.",
+        _error_by(lambda m, r: 1 / m + (r / (1 - r)) ** 2),
         "Covariances count once, not squared.",
         _error_by(ddof=0),
-        "The sample variance divides by J - 1: with J it is too small on average.",
+        "The sample variance divides by m - 1: with m it is too small on average.",
         _error_by(root=lambda x: x),
         "That is the variance. Return its square root, a standard error.",
         _error_by(root=lambda x: 1.96 * np.sqrt(x)),

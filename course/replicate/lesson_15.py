@@ -134,6 +134,32 @@ def selection(rho, *, trials, seed):
     }
 
 
+def further(rho, *, trials, seed):
+    """Whether the choices of `selection`, on the same data, are held from further out, and from the SVM.
+
+    Returns:
+        far (trials, 3): whether a run in each of the norms 1.1, 2 and 3, from the direction of the choosing
+        run's end with least lead 100, ends on its choice; svm (trials, 3): the same from the direction of
+        this norm's own SVM of the choice.
+    """
+    tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
+
+    def run(rho, W_0=None):
+        return descended(tokens, rho, STEPS, W_0, eta=ETA[rho], schedule=train.growing)[0]
+
+    model = run(rho)
+    choice = kept(tokens, model)
+
+    def held(rho, W):
+        lead = geometry.margins(tokens.compare(tokens.z @ W.mT), choice).amin((-2, -1))
+        return (kept(tokens, run(rho, 100 * W / lead[:, None, None])) == choice).all(-1)
+
+    return {
+        "far": torch.stack([held(one, model.W) for one in ETA], 1),
+        "svm": torch.stack([held(one, solution(tokens, choice, one)) for one in ETA], 1),
+    }
+
+
 def sizes(W: Tensor) -> Tensor:
     """Share of entries above a hundredth of the largest, (trials,)."""
     flat = W.detach().flatten(1).abs()
@@ -239,6 +265,16 @@ MEASURED = [
         "15.selection",
         "Which tokens each exponent selects, and which it can hold.",
         selection,
+        {"rho": list(ETA)},
+        trials=200,
+        batch=100,
+        paired=("rho",),
+        minutes=2,
+    ),
+    Measured(
+        "15.further",
+        "The same choices, from further out and from the SVM.",
+        further,
         {"rho": list(ETA)},
         trials=200,
         batch=100,

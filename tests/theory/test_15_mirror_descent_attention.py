@@ -177,6 +177,20 @@ def test_the_svms_S_is_flatter_at_small_rho(runs):
     assert (least[1.1] < least[2.0]).all()
 
 
+def test_at_rho_1_no_more_entries_than_tight_comparisons_and_near_it_they_stay(runs):
+    tokens, models_of = runs
+    problem = svm.attention_problem(tokens.X, tokens.z, kept(tokens, models_of[2.0]))
+    seen = {}
+    for rho in (1.0, 1.02):
+        limit = svm.solve(problem, norm=rho)
+        W, leads = limit.value.flatten(1).abs(), problem.forward(limit.value)
+        seen[rho] = (W / W.amax(1, keepdim=True) > 0.01).sum(1)
+        if rho == 1:
+            entries = (W / W.amax(1, keepdim=True) > 1e-4).sum(1)
+            assert (entries <= (leads < 1 + 1e-4).sum(1)).all()
+    assert (seen[1.02] - seen[1.0]).abs().double().median() <= 2
+
+
 @pytest.mark.parametrize(
     ("eta", "steps", "first"),
     [
