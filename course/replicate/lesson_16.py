@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course.replicate.stored import Measured
-from mini_attn import geometry, next_token, svm, vocabulary
+from mini_attn import geometry, next_token, svm, train, vocabulary
 
 V = 20  # as published
 
@@ -78,13 +78,22 @@ def _winner(votes, new):
     return new.following.gather(-1, first[..., 0]), votes.amax(-1) - rest
 
 
-KINDS = ("decided", "one highest", "tied, joined", "tied, never seen", "no prediction", "one token alone")
+KINDS = (
+    "decided",
+    "one highest",
+    "tied, joined",
+    "tied, never seen",
+    "dead heat",
+    "no prediction",
+    "one token alone",
+)
 
 
 def foretell(new, data, W_hat):
     """The kind of each new sequence, an index of KINDS, and what comes next by order, heights or ties.
 
-    Heights are alike within 0.02; a tie is left open where one token's share is under 1.1 times the next's.
+    Heights are alike within 0.02; a tie is left open where one token's share is under 1.1 times the next's. A
+    dead heat is one of tokens never seen, in equally many copies.
     """
     above, (dual, offset, _) = vocabulary.priorities(data), dual_variables(data, W_hat)
     height, rows = at_tokens(W_hat.mT, new), dual > 1e-4
@@ -97,20 +106,22 @@ def foretell(new, data, W_hat):
     by_law, law_leads = _winner(copies + at_tokens(offset, new), new)
     by_copies, copies_lead = _winner(copies, new)
     tied = (both & ~same).any(-1).any(-1)
-    kind = torch.full(decided.shape, 4)
+    kind = torch.full(decided.shape, 5)
     kind[tied & joined & (law_leads > np.log(1.1))] = 2
+    kind[tied & ~joined & strange] = 4
     kind[tied & ~joined & strange & (copies_lead > 0.01)] = 3
     kind[~tied & ~decided] = 1
     kind[decided] = 0
-    kind[same.all(-1).all(-1)] = 5  # nothing to decide
+    kind[same.all(-1).all(-1)] = 6  # nothing to decide
     highest, _ = _winner(height, new)
     return kind, torch.where(kind == 2, by_law, torch.where(kind == 3, by_copies, highest))
 
 
 def most_wins(new, data):
-    """What follows the token with the most others below it, less those above it; of two, the first."""
-    above = vocabulary.priorities(data)
-    wins = at_tokens(above.sum(-1) - above.sum(-2), new) * 1000 - torch.arange(new.tokens.shape[-1])
+    """What follows the token with the most others below it, less those above; then copies, then the first."""
+    above, T = vocabulary.priorities(data), new.tokens.shape[-1]
+    copies = (new.tokens[..., :, None] == new.tokens[..., None, :]).sum(-1)
+    wins = (at_tokens(above.sum(-1) - above.sum(-2), new) * 1000 + copies) * T - torch.arange(T)
     first = new.tokens.gather(-1, wins.argmax(-1, keepdim=True))
     return new.following.gather(-1, first[..., 0])
 
@@ -156,6 +167,35 @@ def few_tokens(trials, seed):
 def off(data, model):
     """Which sequences are wrong: under half of their attention is on optimal tokens, (trials, n) bool."""
     return (model.attention(data) * data.optimal).sum(-1) < 0.5
+
+
+def left_wrong(data, W_ov):
+    """Which sequences are wrong after 400 growing steps of stage two from 0, (trials, n) bool."""
+    model = next_token.NextTokenTransformer(*W_ov.shape[-2:], len(W_ov), W_ov=W_ov)
+    next_token.descend(model, data, 400, schedule=train.growing)
+    return off(data, model)
+
+
+def by_themselves(data, W_ov, which):
+    """Each of the sequences that which (trials, n) marks as a data set of its own, with its trial's W_ov."""
+    k, i = which.nonzero().T
+    tokens, target = data.tokens[k, i][:, None], data.target[k, i][:, None]
+    return vocabulary.NextTokens(data.embeddings[k], data.following[k], tokens, target), W_ov[k]
+
+
+def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21)):
+    """How many sequences are wrong in ten data sets a seed, and how many of these if trained alone.
+
+    Unit vectors if d is None, else Gaussian; W_ov x_a is c in next(a)'s place, less c / V in all.
+    """
+    total = np.zeros(2, int)
+    for seed in seeds:
+        data, _ = vocabulary.next_tokens(n, T, V, d, queries=10, trials=10, seed=seed)
+        columns = torch.eye(V, dtype=torch.float64)[data.following].mT - 1 / V
+        W_ov = c * columns @ torch.linalg.inv(data.embeddings.mT)
+        wrong = left_wrong(data, W_ov)
+        total += int(wrong.sum()), int(left_wrong(*by_themselves(data, W_ov, wrong)).sum())
+    return total
 
 
 def ranked(data, rank):

@@ -75,13 +75,15 @@ def test_how_much_harder_a_wrong_sequence_pulls_is_autograds(c, V):
 
 
 def test_most_wins():
-    """Under the query 3: 0 > 1, 0 > 2 and 1 > 2; of two alike the first in the sequence."""
+    """Under the query 3: 0 > 1, 0 > 2 and 1 > 2; of two alike more copies, then the first."""
     tokens = torch.tensor([[[0, 1, 2, 3], [1, 2, 2, 3]]])
     following = torch.tensor([[1, 2, 3, 0, 5, 4]])
     data = NextTokens(torch.eye(6).double()[None], following, tokens, torch.tensor([[1, 2]]))
     new = torch.tensor([[[2, 1, 3], [2, 0, 3], [5, 4, 3], [4, 5, 2]]])
     new = NextTokens(data.embeddings, following, new, torch.zeros(1, 4, dtype=torch.long))
     assert most_wins(new, data).tolist() == [[2, 1, 4, 5]]
+    new = NextTokens(data.embeddings, following, torch.tensor([[[5, 4, 4, 3]]]), torch.zeros(1, 1).long())
+    assert most_wins(new, data).tolist() == [[5]]
 
 
 def test_the_finite_lead_is_the_librarys_finite_part():
