@@ -646,10 +646,10 @@ print("  c   a wrong one pulls harder by:  unit  (alone)   Gaussian  (alone)")
 for c in (0.5, 2.0, 8.0):
     assert abs(harder(c, 20) - 1 - 2 * (np.exp(c) - 1) / 20) < 1e-6, again.format("16.4")
     found = np.array([stay_wrong(c, d) for d in (None, 20)])  # unit vectors, Gaussian; 10 data sets a seed
-    print(f"{c:3.1f} {harder(c, 20):22.2f}", *(f"{number:10d}" for number in found.flatten()))
+    shown = (k if c < 8 or k == 0 else "< 20" for k in found.flatten())
+    print(f"{c:3.1f} {harder(c, 20):22.2f}", *(f"{number:>10}" for number in shown))
     assert (found[:, 1] == 0).all()
-    assert found[0, 0] < 0.2 * found[1, 0]
-    assert (found[:, 0] > [4, 80]).all() if c < 8 else found[1, 0] < 40
+    assert (found[:, 0] > [4, 80]).all() if c < 8 else found[1, 0] < 20
 
 # %% [markdown]
 # **The direction of $W_{\mathrm{ov}}$ is not enough**: with little confidence more sequences stay wrong.
@@ -776,7 +776,7 @@ assert share_b < 0.05
 # | $W_{\mathrm{kq}}$ goes to its SVM | the data's relations | least cosine of all 40 runs .99 |
 # | late slope of the log of the excess | $-\eta/\lVert \hat W\rVert$ below $\eta^*$ | within 1% in 30 runs |
 # | new sentences (16.2's unit vectors) | heights; in ties, dual variables and copies | all 12,733 foretold |
-# | exact $\hat W_{\mathrm{ov}}$ | more confidence, fewer wrong | 11, 7, 0; Gaussian 120, 101, 9 |
+# | exact $\hat W_{\mathrm{ov}}$ | more confidence, fewer wrong | 11, 7, 0; Gaussian 120, 101, < 20 |
 # | cycles | $W_{\mathrm{fin}}$ within components, $W_{\mathrm{dir}}$ between | within 4% there; cosine .989 |
 
 # %% [markdown]
