@@ -299,14 +299,24 @@ def return_runs(d: int, steps: int, kind: str = "gelu", eta: float = 0.1, *, tri
     }
 
 
+def rest_shares(d: int, steps: int, kind: str = "gelu", eta: float = 0.1, *, trials: int, seed: int) -> dict:
+    """The problems of `return_runs`: the smallest share at rest of the tokens not lost after 3,000 steps."""
+    tokens, head, _ = problem(kind, d, trials, seed)
+    W = torch.tensor(descend(tokens, head, eta, [3000])[0])
+    s = torch.einsum("bntd,bde,bne->bnt", tokens.X, W, tokens.z).softmax(-1)
+    rest = mixtures.on_face(head, tokens, s * (s > BAR))
+    return {"least": rest.masked_fill(s <= BAR, torch.inf).amin((-1, -2)).float()}
+
+
 class Lost(NamedTuple):
-    """Runs of descent that lost a token which would help, at all sizes."""
+    """Runs of descent that mix and have lost a token which would help, at all sizes."""
 
     pulls: list  # (pi, K, s) of each, after 3,000 steps
-    d: np.ndarray
-    hold: np.ndarray  # whether shares are within .01 of their rest, and no negative cost is above -bar
+    rests: (
+        np.ndarray
+    )  # whether each kept token has a share within BAR of its share at rest, and that above BAR
+    clear: np.ndarray  # whether no negative cost is above -.01
     back: np.ndarray  # the steps after which one is back, or inf
-    of: int  # runs that mix
     lag: np.ndarray  # the least lag of a token that helps, under W_dir of the tokens not lost
 
 
@@ -316,23 +326,24 @@ def svm_lags(K):
     return K @ nnls(root.T, np.linalg.solve(root, np.ones(len(K))))[0]
 
 
-def lost_runs(bar: float = 0.01, fresh: str = "") -> Lost:
+def lost_runs(fresh: str = "") -> Lost:
     """From the stored sweeps 13.returns and 13.again, or of one kind of head from 13.fresh."""
     names = ("13.fresh",) if fresh else ("13.returns", "13.again")
     found = xr.concat([measured(name).load().squeeze("steps") for name in names], "d")
+    found["least"] = measured("13.fresh_rest" if fresh else "13.rest").load().squeeze("steps").least
     found = found.sel(kind=fresh).squeeze("eta") if fresh else found
-    names = "pi", "K", "costs", "s", "unrest", "back"
-    pi, K, costs, s, unrest, back = (np.concatenate(list(found[name].values)) for name in names)
+    names = "pi", "K", "costs", "s", "unrest", "least", "back"
+    pi, K, costs, s, unrest, least, back = (np.concatenate(list(found[name].values)) for name in names)
     lost = np.flatnonzero((pi < 0).any(axis=1))
     on = [pi[run] != 0 for run in lost]  # filled up with zeros
     pulls = [
         tuple(A.astype(float) for A in (pi[run][at], K[run][np.ix_(at, at)], s[run][at]))
         for run, at in zip(lost, on, strict=True)
     ]
-    hold = (unrest < 0.01) & (np.where(costs < 0, costs, -1).max(axis=1) < -bar)
-    d = np.repeat(found.d.values, found.sizes["trial"])
+    rests = (unrest < BAR) & (least > BAR)
+    clear = np.where(costs < 0, costs, -1).max(axis=1) < -0.01
     lag = np.array([svm_lags(K)[pi < 0].min() for pi, K, _ in pulls])
-    return Lost(pulls, d[lost], hold[lost], back[lost], int(found.mixes.sum()), lag)
+    return Lost(pulls, rests[lost], clear[lost], back[lost], lag)
 
 
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
@@ -384,8 +395,27 @@ MEASURED = [
         {"kind": ["gelu", "tanh"], "eta": [0.05], "d": [5, 6], "steps": [60_000]},
         trials=200,
         batch=200,
-        seed=1,
+        seed=2,
         minutes=2,
+    ),
+    Measured(
+        "13.rest",
+        "The problems of 13.returns and 13.again: the smallest share at rest of the tokens not lost.",
+        rest_shares,
+        {"d": [4, 5, 6, 7, 8, 10], "steps": [60_000]},
+        trials=300,
+        batch=50,
+        minutes=0.5,
+    ),
+    Measured(
+        "13.fresh_rest",
+        "The same of the problems of 13.fresh.",
+        rest_shares,
+        {"kind": ["gelu", "tanh"], "eta": [0.05], "d": [5, 6], "steps": [60_000]},
+        trials=200,
+        batch=200,
+        seed=2,
+        minutes=0.25,
     ),
     Measured(
         "13.runs",

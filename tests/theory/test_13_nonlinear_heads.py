@@ -264,6 +264,13 @@ def test_bouncing_descent_has_the_length_n_log_2_q_j_over_h_n_squared(seed):
     assert np.median(np.abs(miss)) < 0.1
 
 
+def test_a_kept_token_with_no_share_at_rest_is_told_apart():
+    """Run 178 keeps a token at .55 % whose share at rest is 0; the pulls foresee a return that never comes."""
+    found = lesson_13.rest_shares(4, 60_000, trials=200, seed=31)
+    assert found["least"][178] == 0
+    assert (found["least"] > lesson_13.BAR).double().mean() > 0.5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("d", "seed"), [(7, 507), (8, 506)])
 def test_the_pulls_foresee_which_runs_bring_a_token_back(d, seed):
@@ -279,5 +286,7 @@ def test_the_pulls_foresee_which_runs_bring_a_token_back(d, seed):
     assert (said & back).sum() >= 2
     assert (said != back).sum() <= 6
     costs = np.where(found["costs"] < 0, found["costs"], -1).max(axis=1)
-    hold = said & back & (found["unrest"] < 0.01) & (costs < -0.01)
+    least = lesson_13.rest_shares(d, 60_000, trials=100, seed=seed)["least"].numpy()
+    rests = (found["unrest"] < lesson_13.BAR) & (least > lesson_13.BAR)
+    hold = said & back & rests & (costs < -0.01)
     np.testing.assert_allclose(foreseen[hold], found["back"][hold], rtol=0.1)
