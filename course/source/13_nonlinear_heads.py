@@ -440,7 +440,7 @@ show(
 # %% [markdown]
 # ### Exercise 13.4: Will it mix?
 #
-# ★☆☆ · 8 minutes
+# ★☆☆ · 10 minutes
 #
 # All attention of a sequence is on its best single token. Return how fast $y f$ grows, per unit of attention,
 # when attention begins to move from there to each token $t$ (0 for the best token itself).
@@ -513,9 +513,7 @@ print("nearer in runs of 40: + W_fin, + w_3:", (np.diff(off) < 0).sum(axis=0))
 held, minus = np.array([part[-1] for part in parts]), part_of.y.numpy() < 0  # held: (40, 3, 4), like rise
 mixed, exact = held.sum(-1) > 1, (held == (rise > -1e-9)).all(-1)
 right = mixed == (rise > 1e-9).any(-1)
-print(
-    "y = -1; mix, as foretold, just these kept:", *((A & minus).sum() for A in (minus, mixed, right, exact))
-)
+print("y = -1, mix, as foretold, just these:", *((A & minus).sum() for A in (minus, mixed, right, exact)))
 
 # %% [markdown]
 # **At $R = 32$, $W_{\mathrm{fin}}$ brings the sum nearer to $W$ in 38 of 40 runs, $w_3$ in 36.** The limit is
@@ -557,13 +555,13 @@ assert [(of & wrong)[k].sum() for k in range(3)] == [10, 90, 59]
 
 # %% [markdown]
 # **With gelu only the label $-1$ mixes: of its 1,391 sequences the rule is wrong in 10, the guess that all
-# mix in 108.** In 806 of them $f$ is certified to be convex on the hull. There 13.2 proves the rule for the
-# best shares, but in 5 the path does not find them (the guess is wrong in 71). With tanh the rule,
+# mix in 108.** In 806 of them $f$ is certified convex. There 13.2 proves the rule for the
+# best shares, but in 5 the path does not find them (guess 71). With tanh the rule,
 # no theorem there, is wrong in 90 of 2,400 sequences and the guess that none mixes in 656. Near a ReLU the
 # rule does not help: it is wrong in 59, the guess in 43.
 #
 # In 100 of these 159 sequences several tokens are kept though no edge rises; we did not ask why. In 57 of
-# the other 59 a dropped token *helps*, with a negative cost, but its lag under $W_{\mathrm{dir}}$ exceeds
+# the other 59 a dropped token *helps* (cost below 0), but its lag under $W_{\mathrm{dir}}$ exceeds
 # 1: along the path it falls behind faster.
 #
 # **Why a ReLU is special.** It is linear between its kinks. So a mixture of $m$ tokens is *strictly* best
@@ -727,9 +725,9 @@ show(
 # **Figure 4.** Runs with a foretold return; squares: the fresh problems.
 
 # %% [markdown]
-# **Where both conditions hold, the law foretells that 20 of 106 runs are back by step 60,000. In this sample
-# just these are, each within 4% of its time.** Alone, 59 would. Even with a lag
-# above 1 for all that helps, 7 of 82 are back.
+# **Where both conditions hold, the law foretells that 20 of 106 runs are back by step 60,000, and just
+# these are, each within 4% of its time.** Alone, 59 would. Even with a lag above 1 for all that helps, 7
+# of 82 are back.
 #
 # **On the fresh problems it again foretells just the runs that come back**: 6 of 36 with gelu, at .97 to 1.08
 # of the time foretold, and none of 22 with tanh.
@@ -783,11 +781,11 @@ show(
 
 # %% [markdown]
 # **On our paths the two parts are closer to $W$ than the published .034, .017, .011, .006.** Near a ReLU,
-# over all $d$, one token alone is off by .165 where one sequence mixes, near the published .155 to .12,
-# and by more where two or three do.
+# over all $d$, one token alone is off by .165 where one sequence mixes, near the published .155 to .12;
+# by more where two or three do.
 #
-# The published choice accepts 24, 10, 5, 2% of the descents. They agree with the paper on one token alone and
-# lie above both other curves. In 53 to 69% of them some sequence ends at $f = 0$, where the head is flat.
+# The published choice accepts 24, 10, 5, 2% of the descents. In 53 to 69% of them some sequence ends at
+# $f = 0$, where the head is flat.
 
 # %% [markdown]
 # ## Questions
