@@ -267,7 +267,7 @@ def test_bouncing_descent_has_the_length_n_log_2_q_j_over_h_n_squared(seed):
 def test_a_kept_token_with_no_share_at_rest_is_told_apart():
     """Run 178 keeps a token at .55 % whose share at rest is 0; the pulls foresee a return that fails."""
     found = lesson_13.rest_shares(4, 60_000, trials=200, seed=31)
-    assert found["least"][178] == 0
+    assert found["least"][178] < 1e-6
     assert (found["least"] > lesson_13.BAR).double().mean() > 0.5
 
 
