@@ -140,7 +140,8 @@ show(
 # (lesson 11's method). In these two draws, chosen for it, they end elsewhere; the medians above are near 1.
 
 # %% [markdown]
-# **Try it.** Turn the second query. For which token of sequence 2 is there a solution even with equal queries?
+# **Try it.** Turn the second query. For which token of sequence 2 is there a solution even with equal
+# queries?
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -345,8 +346,8 @@ for agree in (True, False):
 print(f"all {2 * len(angles)} margins as predicted")
 
 # %% [markdown]
-# The norm is $1/(\lVert x_1-x_2 \rVert \cos\frac{\varphi}{2})$ for agreement, with the sine for a conflict. So
-# below 90 degrees sharing helps agreement and makes a conflict dearer; beyond, the reverse.
+# The norm is $1/(\lVert x_1-x_2 \rVert \cos\frac{\varphi}{2})$ for agreement, with the sine for a conflict.
+# So below 90 degrees sharing helps agreement and makes a conflict dearer; beyond, the reverse.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.5 The paper's data
@@ -545,8 +546,8 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 How other queries help or disturb
 #
-# The first step, $W = \frac{\eta}{n}
-# \sum_k g_k z_k^\top$, puts token 1, the best again, ahead of token $t$ in sequence $i$ by
+# The first step, $W = \frac{\eta}{n} \sum_k g_k z_k^\top$, puts token 1, the best again, ahead of token $t$
+# in sequence $i$ by
 #
 # $$\frac{\eta}{n} \sum_k (z_k \cdot z_i)\; g_k \cdot (x_{i1} - x_{it}) .$$
 #
