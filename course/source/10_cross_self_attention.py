@@ -626,7 +626,7 @@ for n, trials in ((6, 200), (50, 20), (400, 5)):
 # \to 1$.
 #
 # Does descent reach it? That we can only measure. The cell draws 5,000 fresh sequences a step. For each $T$,
-# $d$ the table has the ratio, and how far the loss on these sequences is above its infimum.
+# $d$ the table has the ratio, and how far the loss is above its infimum.
 
 
 # %%
@@ -669,7 +669,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** The ratio during descent, for $T = 8$ and $d = 10$. Markers: the recorded steps. The endless
+# **Figure 3.** The ratio during descent, for $T = 8$ and $d = 10$. The endless
 # run has 200 steps, the others 1,000 (means of 20 and of 5 trials).
 #
 # For $T = 2$ the endless run ends within 5% of $r = 1$; for $d = 3$ ratio and loss fall to the end. For $T =
@@ -759,7 +759,7 @@ check("10.4", falls_by)
 # at the same norm. So it is not $W_{\mathrm{mm}}$.
 # </details>
 #
-# The table tests the law. Each row has the mean errors of data sets of $n$ and, drawn apart, of $16n$
+# Each row has the mean errors of data sets of $n$ and, drawn apart, of $16n$
 # sequences, and by which factor they fall, with its standard error. The law of averages $n^{-1/2}$ foresees 4
 # in every row.
 
