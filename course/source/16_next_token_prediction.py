@@ -8,9 +8,9 @@
 # sentences that it never saw?**
 #
 # Each heads for an SVM of its own. The first says what follows what. The second orders the tokens under each
-# query, by heights. With one-hot embeddings the data alone fix these heights. After training on 40 sentences
-# of 5 tokens from 20, they foretell, with dual variables and copies, what the model says of 80 in 100 new
-# ones with the same queries.
+# query, by heights. With unit vectors as embeddings the data alone fix these heights. After training on 40
+# sentences of 5 tokens from 20, they foretell, with dual variables and copies, what the model says of 80 in
+# 100 new ones with the same queries.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -171,7 +171,7 @@ assert np.abs(pencil - heights).max() < 1e-6, again.format("16.1")
 
 # %% [markdown]
 # For more data, `next_tokens` draws a *rank* of all tokens under each query, and sequences at random. Their
-# token of highest rank says what comes next. As published, $V = |\mathcal V| = 20$.
+# token of highest rank says what comes next. As in Huang, Liang and Yang, $V = |\mathcal V| = 20$.
 # Embeddings are the **unit vectors** $x_a = e_a$, 1 at place $a$ and 0 elsewhere, or Gaussian with $d = 20$.
 
 # %%
@@ -351,7 +351,7 @@ widgets.sliders(
 # $r \cdot W$, is the **lead** of $a$ over $b$ under $q$, in logits.
 #
 # **What pulls.** Take a sequence with $k_a$ copies of its optimal token $a$. Any other token $b$ is a
-# **loser**. Late in training its $k_b$ copies get the attention $\frac{k_b}{k_a} e^{-r\cdot W}$. In all
+# **loser**. Late in training its $k_b$ copies get the attention $\frac{k_b}{k_a} e^{-r\cdot W}$. Then, in all
 # sequences the values of $a$ and $b$ differ by the same amount. So up to a factor
 #
 # $$-\nabla L \;\approx\; \sum_r w_r\, e^{-r\cdot W}\, r, \qquad w_r = \sum_{\text{sequences that ask for } r}
@@ -414,7 +414,7 @@ check("16.2", slope)
 #
 # $$M\delta = \sum_{r\text{ tight}} \lambda_r\,(r\cdot\delta)\, r,$$
 #
-# and let $\Lambda$ be the largest eigenvalue of $M$; in all data below it is above $\hat W$'s own, 1. No
+# and let $\Lambda$ be the largest eigenvalue of $M$; in this section's data it is above $\hat W$'s own, 1. No
 # small deviation grows while $\eta$ is below $\eta^* = 2\,\lVert\hat W\rVert/\Lambda$, as in section 2.7.
 # Beyond this **step threshold** $W$ bounces between the rows, and part of each step is lost. For chains
 # $\Lambda = m(m - 1)/2$, with $m$ the length of the longest.
@@ -534,15 +534,16 @@ for k, h in enumerate(model.W_kq.detach()[:, :3, 3].numpy()):
             assert np.abs(shares - rival / rival.sum()).max() > 0.1
 
 # %% [markdown]
-# A token gets its copies in the new sentence, times q's copies over its own, summed over the training
-# sequences in which it was optimal. (Steps were 0.1.) In general section 16.5's dual variables say
+# A token's share is in proportion to its copies in the new sentence, times q's copies over its own, summed
+# over the training sequences in which it was optimal. (Steps were 0.1.) In general section 16.5's dual
+# variables say
 #
 # $$e^{-r\cdot\tilde W} = \lambda_r / w_r \qquad\text{for each tight row with } \lambda_r > 0$$
 #
 # A path over such rows may **join** two tokens. The sum of $r \cdot \tilde W$ along it, with the sign of the
 # way, is their lead. With the copies it says who wins. The logits of tokens **never seen** under that query
 # stay 0: there copies alone decide, and equal copies are a dead heat. We predict nothing where no path joins
-# tied tokens, or where the winner is ahead by less than a tenth.
+# tied tokens of which some were seen, or where the winner is ahead by less than a tenth.
 #
 # **Predict before you run on.** We run both stages on the 20 data sets: 100 steps, then 2,000 of
 # $0.01\sqrt j$, all below $\eta^*$. How often is the model right where the data decide, and where one token
@@ -580,9 +581,9 @@ assert counts[2, 2] < 0.9 * counts[2, 0]
 assert abs(counts[:4, 0].sum() / 16000 - 0.8) < 0.01
 
 # %% [markdown]
-# **Where the data decide, the model is right. Where they do not, it says
-# what follows the highest token**, right or wrong, or the tie's winner. Wins fail in 474 of the 9,564
-# sentences with one highest token, and in 141 of the 727 joined ties.
+# **Where the data decide, the model is right. Where they do not, it says, in all that we foretell, what
+# follows the highest token**, right or wrong, or the tie's winner. Wins fail in 474 of the 9,564 sentences
+# with one highest token, and in 141 of the 727 joined ties.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.7 Where it breaks
@@ -775,7 +776,7 @@ assert share_b < 0.05
 # |:---|:---|:---|
 # | $W_{\mathrm{kq}}$ goes to its SVM | the data's relations | least cosine of all 40 runs .99 |
 # | late slope of the log of the excess | $-\eta/\lVert \hat W\rVert$ below $\eta^*$ | within 1% in 30 runs |
-# | new sentences (16.2's unit vectors) | heights; in ties, dual variables and copies | all 12,733 foretold |
+# | new sentences (16.2's unit vectors) | heights; in ties, dual variables and copies | all 12,733 foretold, after long training |
 # | exact $\hat W_{\mathrm{ov}}$ | more confidence, fewer wrong | 11, 7, 0; Gaussian 120, 101, < 20 |
 # | cycles | $W_{\mathrm{fin}}$ within components, $W_{\mathrm{dir}}$ between | within 4% there; cosine .989 |
 
@@ -797,8 +798,8 @@ progress("16")
 # - Data have a **collocation** and under each query a **partial order**, each a hard-margin SVM. Stage one
 #   learns the first, stage two the second.
 # - Late, the pull of a tight row is the **dual variable** of the form $w_r e^{-r\cdot\tilde W}$.
-# - With unit vectors, $V = 20$, $n = 40$ and $T = 5$ the model was right where the order decides. Elsewhere
-#   the **heights** decided; in ties, dual variables and copies.
+# - With unit vectors, $V = 20$, $n = 40$ and $T = 5$ the model was right where the order decides. Elsewhere,
+#   where we foretell, the **heights** decided; in ties, dual variables and copies.
 # - With little **confidence** some sequences stayed wrong, held back by others.
 
 # %% [markdown]
