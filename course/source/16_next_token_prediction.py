@@ -776,7 +776,7 @@ assert share_b < 0.05
 # |:---|:---|:---|
 # | $W_{\mathrm{kq}}$ goes to its SVM | the data's relations | least cosine of all 40 runs .99 |
 # | late slope of the log of the excess | $-\eta/\lVert \hat W\rVert$ below $\eta^*$ | within 1% in 30 runs |
-# | new sentences (16.2's unit vectors) | heights; in ties, dual variables and copies | all 12,733 foretold, after long training |
+# | new sentences (16.2's unit vectors) | heights; ties: dual variables, copies | all 12,733, trained long |
 # | exact $\hat W_{\mathrm{ov}}$ | more confidence, fewer wrong | 11, 7, 0; Gaussian 120, 101, < 20 |
 # | cycles | $W_{\mathrm{fin}}$ within components, $W_{\mathrm{dir}}$ between | within 4% there; cosine .989 |
 
