@@ -179,6 +179,8 @@ RIDGE = Exercise(
         "W_nuc itself has leads 1: do not normalise it.",
         _moved_by(move=lambda W, W_nuc, t: W + t * W_nuc / np.linalg.norm(W_nuc, "nuc")),
         "Not divided by its nuclear norm: W_nuc itself has leads 1.",
+        _moved_by(t=lambda eps, other: np.log(other) / np.log(eps), move=lambda W, W_nuc, t: t * W),
+        "W does not grow in proportion to log eps: each lead changes by the same number, not by a factor.",
         _moved_by(move=lambda W, W_nuc, t: t * W_nuc),
         "What W has beside W_nuc stays: add to W.",
         _moved_by(norm=lambda W, V, W_nuc, t: np.linalg.norm(V)),
