@@ -271,7 +271,8 @@ for d, low, high in ((2, 0.15, 0.45), (4, 0, 0.03)):
 #
 # Linearly independent queries always have such an $a$. So for almost all data **no finite $W$ is stationary
 # if $d \ge n$, or if the count holds**. For $p$ the count asks for $d = 40$ here. In two dimensions about 0.3
-# of its descents reach a finite minimum within 300 steps (more in longer runs), in four hardly any.
+# of its descents (plain steps, then Newton's method) reach a finite minimum within 300 steps, in four hardly
+# any.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.3 Possible for a random choice
@@ -554,7 +555,7 @@ for kind, T, d in CASES:
 # *(i)* Where it holds, hardly a run is local. But here it holds for most data sets of two sequences, which
 # few runs miss anyway, and for few of eight.
 #
-# *(ii)* Equal scores help, but are not enough for eight sequences.
+# *(ii)* Equal scores, which also widen the best's gap, help, but are not enough for eight sequences.
 #
 # (iii) *No rival.* A **rival** is a locally optimal choice (lesson 07, or 12.6) that is not the best. Lesson
 # 07's theorem suggests, but does not prove, that a run without rivals is global, if that is possible. At
@@ -597,7 +598,8 @@ for name, of in zip(ways, won, strict=True):
 assert np.abs(won[1:4] - won[0]).max() < 0.1 < (won[0] - won[4]).min()
 
 # %% [markdown]
-# Other steps and a start near zero change each share by less than 0.1. A far start lowers it by more.
+# Other steps and a start near zero (for $(K, Q)$ near torch's) change each share by less than 0.1. A far
+# start lowers it by more.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.6 How many choices are locally optimal?
@@ -657,10 +659,10 @@ check("12.4", win_all)
 # 1, and $m$ to $M$. What does $T^n P\, \mathbb E\, w_m$ do, with the mean over possible choices?
 #
 # For $n = 8$, $T = 6$ we draw one choice of each of 400 data sets, without a look at the scores. We print
-# $P$, by 12.3's law and as measured, the mean $m$ of the possible choices, and numbers of locally optimal
-# ones: *random* is $T^n P\, \mathbb E\, w_m$; *real* has the real scores, over all labels and 128 new heads.
-# *Own* has independent scores, but the choices' own $k_i$. The last column is by how much it exceeds *real*
-# (± standard error).
+# $P$, by 12.3's law ($p$) and Proposition ($W$) and as measured, the mean $m$ of the possible choices, and
+# numbers of locally optimal ones: *random* is $T^n P\, \mathbb E\, w_m$; *real* has the real scores, over all
+# labels and 128 new heads. *Own* has independent scores, but the choices' own $k_i$. The last column is by
+# how much it exceeds *real* (± standard error).
 
 # %%
 print("      d    P: law  measured   mean m    random     real     own - real")
@@ -703,12 +705,11 @@ show(
 # choices for real scores (dotted: 1, the best alone). Right: only the runs whose *best* choice is possible, a
 # set of its own at each $d$.
 #
-# The number rises as long as $P$ grows faster than $w_m$ falls, to near $d = 10$ for $p$ and 3 for $W$
-# (Figure 4, left). Once $P$ is near 1, it falls.
+# The number rises to near $d = 10$ for $p$ and 3 for $W$ (Figure 4, left), and then falls.
 #
-# For $p$ the law agrees. For $W$ more choices are possible than it says, 0.22 in place of 0.15 at
-# $d = 3$: the law is for Gaussian tokens, and ours have length 1 (section 14.5). *Own* is above *real*,
-# as real scores are not independent; for $W$ this matters more.
+# For $p$, at these $d$, the law agrees. For $W$ more choices are possible than the Proposition says, 0.22 in
+# place of 0.15 at $d = 3$: both are for Gaussian tokens, and ours have length 1 (section 14.5). *Own* is
+# above *real* (for $p$ at $d = 64$ hardly), as real scores are not independent; for $W$ this matters more.
 #
 # The share of global runs is smallest near $d = 10$ to 16 for $p$ and 4 for $W$. Beyond, the number falls and
 # the share rises.
@@ -744,7 +745,7 @@ for kind, most, least, nearly_all in (("p", 10, 16, 1024), ("W", 3, 4, 64)):
 # ## Questions
 #
 # Four sequences of 1,000 tokens: how many dimensions make every choice possible for $W$, for Gaussian tokens
-# and on the unit sphere? How many leave no finite $W$ stationary?
+# and on the unit sphere? How many are surely enough to leave no finite $W$ stationary?
 # <details><summary>Answer</summary>
 #
 # The count asks for $T - 1 = 999$. On the sphere $d = n = 4$ is enough (section 10.3). No finite $W$ is
