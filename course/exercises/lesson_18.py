@@ -244,72 +244,79 @@ PAIRS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 18.3 what a zero rules out
-def _seen_by(lack=lambda c, x: (1 - c) * x, part=lambda c: np.sqrt(1 - c * c), to_one_side=lambda half: half):
-    """An answer from what the first slope's part loses, the length of the new part, and the half width."""
+# --------------------------------------------------------------------------- 18.3 the new part of a movement
+def _new_by(along=lambda c, first: c * first, part=lambda c: np.sqrt(1 - c * c)):
+    """An answer from what the first slope brings, and the length of the new part."""
 
-    def answer(cos, gap, half):
-        return float((to_one_side(half) + lack(cos, gap)) / part(cos))
+    def answer(cos, own, first):
+        return (own - along(cos, first)) / part(cos)
 
     return answer
 
 
-_seen = _seen_by()
+_new = _new_by()
 
 
-def _seen_cases(rng):
-    """Movements that have hardly left their first slope, left it far, or turned against it."""
-    cosines = 0.97, 0.8, 0.5, 0.2, -0.3
-    cases = [(c, float(rng.uniform(-0.1, 0.2)), float(rng.uniform(0.01, 0.05))) for c in cosines]
-    return [*cases, (-0.3, float(rng.uniform(-0.2, -0.1)), 0.02)]  # the answer is below 0
+def _new_cases(rng):
+    """One movement; several heads; two matrices S, as in the lesson; one that turned against its slope."""
+    shapes = (), (3,), (2, 3, 2), (4,)
+    lows = 0.2, 0.1, 0.5, -0.6
+    cases = []
+    for shape, low in zip(shapes, lows, strict=True):
+        cos = rng.uniform(low, low + 0.4, shape[1:] if len(shape) == 3 else shape)
+        own, first = rng.uniform(0.1, 0.6, shape), rng.uniform(0.2, 0.5, shape)
+        if shape:
+            own.flat[0] = 0.02  # there N turns from S, or the slope does
+        cases.append(tuple(float(x) if shape == () else x for x in (cos, own, first)))
+    return cases
 
 
-SEEN = Exercise(
+NEW = Exercise(
     id="18.3",
-    title="What a zero rules out",
+    title="What is new in a movement",
     points=2,
-    minutes=12,
+    minutes=10,
     difficulty=2,
-    reference=_seen,
-    cases=_seen_cases,
+    reference=_new,
+    cases=_new_cases,
     compare=Compare(rtol=1e-6, atol=1e-9),
     misconceptions=known(
-        lambda c, x, half: half,
-        "As if all of the movement were new: only the part N can have a gap of its own.",
-        lambda c, x, half: half + x,
-        "That is the movement's own gap. Only a part of the movement is new.",
-        _seen_by(lack=lambda c, x: 0.0),
-        "The part along G falls short of G: it brings cos times gap, and gap is taken off.",
-        _seen_by(lack=lambda c, x: -c * x),
-        "The excess is a difference of two gaps: the first slope's own, `gap`, is to be taken off.",
-        _seen_by(lack=lambda c, x: x),
-        "The part along G brings cos times gap: add it before you take gap off.",
-        _seen_by(lack=lambda c, x: (c - 1) * x),
-        "A sign: N has to make up for what the part along G falls short by, (1 - cos) gap.",
-        _seen_by(lack=lambda c, x: (1 + c) * x),
-        "A sign: the part along G brings +cos times gap.",
-        _seen_by(lack=lambda c, x: (1 - c * c) * x),
+        lambda c, own, first: own,
+        "That is the cosine of the whole movement. A part of it goes along G.",
+        lambda c, own, first: own - first,
+        "That is a difference of two movements' cosines. The movement has only cos times G in it.",
+        lambda c, own, first: own - c * first,
+        "That is the new part at the length that it has. N has length one.",
+        _new_by(along=lambda c, first: first),
+        "The movement has cos times G in it, not all of G.",
+        _new_by(along=lambda c, first: 0.0),
+        "The part along G brings cos times `first`: take it off.",
+        _new_by(along=lambda c, first: -c * first),
+        "A sign: own = cos first + sin (that of N). Take the first slope's part off.",
+        _new_by(along=lambda c, first: c * c * first),
         "The part of a unit movement along G is cos, not its square.",
-        _seen_by(part=lambda c: 1 - c),
+        _new_by(along=lambda c, first: (1 - c) * first),
+        "The part along G is cos, not 1 - cos.",
+        _new_by(along=lambda c, first: np.sqrt(1 - c * c) * first),
+        "Sine and cosine: the part along G has the length cos.",
+        _new_by(along=lambda c, first: c),
+        "The part along G brings cos times `first`, not cos.",
+        _new_by(part=lambda c: 1 - c),
         "The new part has the length sqrt(1 - cos^2), by Pythagoras, not 1 - cos.",
-        _seen_by(part=lambda c: 1 - c * c),
+        _new_by(part=lambda c: 1 - c * c),
         "1 - cos^2 is the square of the new part's length.",
-        _seen_by(part=lambda c: np.sqrt(1 - c) if c < 1 else np.nan),
+        _new_by(part=lambda c: np.sqrt(1 - c)),
         "The new part has the length sqrt(1 - cos^2), by Pythagoras: square the cosine.",
-        _seen_by(part=lambda c: np.sqrt(2 - 2 * c)),
-        "That is the length of the difference of the two unit movements. N is orthogonal to F.",
-        _seen_by(part=lambda c: c),
+        _new_by(part=lambda c: np.sqrt(2 - 2 * c)),
+        "That is the length of the difference of the two unit movements. N is orthogonal to G.",
+        _new_by(part=lambda c: c),
         "That is the length of the part along G. The new part is orthogonal to it.",
-        _seen_by(part=lambda c: 1.0),
-        "Divide by the length of the new part: asked is the gap of N, a unit matrix.",
-        _seen_by(part=np.arccos),
+        _new_by(part=np.arccos),
         "The new part's length is the sine of that angle, not the angle.",
-        _seen_by(to_one_side=lambda half: 2 * half),
-        "`half` is half of the interval's width already: from its middle to its end.",
-        _seen_by(to_one_side=lambda half: half / 2),
-        "`half` is to one side of the middle: do not halve it again.",
-        _seen_by(to_one_side=lambda half: -half),
-        "The interval has to lie above 0: its middle is at least +half.",
+        lambda c, own, first: np.sqrt(1 - c * c) * (own - c * first),
+        "Divide by the length of the new part: asked is the cosine of N, of length one.",
+        lambda c, own, first: (first - c * own) / np.sqrt(1 - c * c),
+        "The two are swapped: `own` is the movement's cosine, `first` that of G.",
     ),
 )
 
@@ -433,4 +440,4 @@ BOUND = Exercise(
     withheld=("mini_attn.svm.soft.solve_soft",),
 )
 
-EXERCISES = [GIVEN, PAIRS, SEEN, BOUND]
+EXERCISES = [GIVEN, PAIRS, NEW, BOUND]

@@ -54,10 +54,10 @@ def given_in_matrices(c, mean=lambda row: row.mean(), part=lambda T: -np.ones(T)
     return (W * V).sum() / np.sqrt((W**2).sum() * (V**2).sum())
 
 
-def seen_on_a_line(c, x, half, sine=lambda c: np.sin(np.arccos(c)), own=1.0, excess=1.0):
-    """The excess is affine in y: through its values at y = 0 and y = 1, where it reaches the half width."""
-    at = [c * x + sine(c) * y - own * x for y in (0.0, 1.0)]
-    return (excess * half - at[0]) / (at[1] - at[0])
+def new_on_a_line(c, own, first, sine=lambda c: np.sin(np.arccos(c)), along=np.positive, of=1.0):
+    """The movement's cosine is affine in that of N: through its values at 0 and 1, where it is `own`."""
+    at = [along(c) * first + sine(c) * y for y in (0.0, 1.0)]
+    return (of * own - at[0]) / (at[1] - at[0])
 
 
 ANSWERS = {
@@ -110,24 +110,29 @@ ANSWERS = {
         ],
     },
     "18.3": {
-        "also_right": seen_on_a_line,
+        "also_right": new_on_a_line,
         "wrong": [
-            lambda c, x, half: seen_on_a_line(c, x, half, own=0.0),
-            lambda c, x, half: seen_on_a_line(c, x, half, own=-1.0),
-            lambda c, x, half: seen_on_a_line(c, 0.0, half),
-            lambda c, x, half: seen_on_a_line(c, -x, half),
-            lambda c, x, half: seen_on_a_line(c, x, half, excess=0.0),
-            lambda c, x, half: seen_on_a_line(c, x, half, excess=-1.0),
-            lambda c, x, half: seen_on_a_line(c, x, half, excess=2.0),
-            lambda c, x, half: seen_on_a_line(c, x, half, sine=np.arccos),
-            lambda c, x, half: seen_on_a_line(c, x, half, sine=lambda c: np.cos(np.arccos(c) / 2)),
-            lambda c, x, half: seen_on_a_line(c, x, half, sine=lambda c: 1 - c),
-            lambda c, x, half: seen_on_a_line(c, x, half, sine=lambda c: 1 - c**2),
-            lambda c, x, half: seen_on_a_line(c, x, half, sine=lambda c: np.tan(np.arccos(c))),
-            lambda c, x, half: seen_on_a_line(abs(c), x, half),
-            lambda c, x, half: seen_on_a_line(c, x, half) - x,
-            lambda c, x, half: abs(seen_on_a_line(c, x, half)),
-            lambda c, x, half: max(half, seen_on_a_line(c, x, half)),
+            lambda c, x, y: new_on_a_line(c, x, y, of=0.0),
+            lambda c, x, y: new_on_a_line(c, x, y, of=-1.0),
+            lambda c, x, y: new_on_a_line(c, x, y, of=2.0),
+            lambda c, x, y: new_on_a_line(c, x, 0.0),
+            lambda c, x, y: new_on_a_line(c, x, -y),
+            lambda c, x, y: new_on_a_line(c, y, x),
+            lambda c, x, y: new_on_a_line(-c, x, y),
+            lambda c, x, y: new_on_a_line(abs(c), x, y),
+            lambda c, x, y: abs(new_on_a_line(c, x, y)),
+            lambda c, x, y: new_on_a_line(c, x, y, along=np.ones_like),
+            lambda c, x, y: new_on_a_line(c, x, y, along=np.square),
+            lambda c, x, y: new_on_a_line(c, x, y, along=np.arccos),
+            lambda c, x, y: new_on_a_line(c, x, y, sine=np.arccos),
+            lambda c, x, y: new_on_a_line(c, x, y, sine=lambda c: np.cos(np.arccos(c) / 2)),
+            lambda c, x, y: new_on_a_line(c, x, y, sine=lambda c: 1 - c),
+            lambda c, x, y: new_on_a_line(c, x, y, sine=lambda c: 1 - c**2),
+            lambda c, x, y: new_on_a_line(c, x, y, sine=lambda c: np.tan(np.arccos(c))),
+            lambda c, x, y: new_on_a_line(c, x, y) - y,
+            lambda c, x, y: x - y,
+            lambda c, x, y: np.sqrt(abs(x**2 - y**2)),
+            lambda c, x, y: np.asarray(new_on_a_line(c, x, y)).mean(),
         ],
     },
     "18.4": {
