@@ -559,7 +559,7 @@ assert abs(nobody - ours).max() < 0.04
 #
 # <details><summary>Hint 1</summary>
 #
-# The movement's direction has length one, so its cosine to $S$ is the same sum of the two parts' cosines.
+# All three directions have length one: so the cosine to $S$ is linear in them.
 # </details>
 
 
@@ -591,8 +591,8 @@ for k, slope in enumerate(slopes):
     moved, cosine = matrices(net, k) - matrices(start, k), geometry.cosine
     G = along(-slope / slope.norm(dim=(1, 2), keepdim=True), moved, k)
     S = [svm_of(matrices(net, k), read(net, rows)[k]) for rows in few]  # over the ten, over unseen ones
-    of_N = [of_new_part(cosine(moved, G), cosine(moved, one), cosine(G, one)).mean() for one in S]
-    print(f"your network, layer {k + 1}: gap of N {(of_N[0] - of_N[1]) / (1 - cosine(*S).mean()):.2f}")
+    new = [of_new_part(*(cosine(*two).numpy() for two in ((moved, G), (moved, s), (G, s)))) for s in S]
+    print(f"your network, layer {k + 1}: gap of N {(new[0] - new[1]).mean() / (1 - cosine(*S).mean()):.2f}")
 
 # %% [markdown]
 # Each line below is a mean over twenty
@@ -678,8 +678,7 @@ show(
 # transformers go that learn ten sequences. The scale on the right is four times finer.
 
 # %% [markdown]
-# **$W$ by descent,** nearest to the theorem, is seen half a length of $W_0$ from its start and at the end, at
-# $d = 32$ and 16. At half a length and $d = 32$ it leads the nearer rival by 0.22, at the end by 0.74.
+# **$W$ by descent** is seen half a length of $W_0$ from its start and at the end, at $d = 32$ and 16. At half a length and $d = 32$ it leads the nearer rival by 0.22, at the end by 0.74.
 #
 # **The other ways** are seen at the end, by less. Keys and queries by Adam are not seen at half a length: the
 # 0.06 that they have there comes without training, too. At one length they are seen, but were not with twenty
