@@ -678,7 +678,8 @@ show(
 # transformers go that learn ten sequences. The scale on the right is four times finer.
 
 # %% [markdown]
-# **$W$ by descent** is seen half a length of $W_0$ from its start and at the end, at $d = 32$ and 16. At half a length and $d = 32$ it leads the nearer rival by 0.22, at the end by 0.74.
+# **$W$ by descent** is seen half a length of $W_0$ from its start and at the end, at $d = 32$ and 16. At
+# half a length and $d = 32$ it leads the nearer rival by 0.22, at the end by 0.74.
 #
 # **The other ways** are seen at the end, by less. Keys and queries by Adam are not seen at half a length: the
 # 0.06 that they have there comes without training, too. At one length they are seen, but were not with twenty
