@@ -127,9 +127,9 @@ axes[1].set_ylabel("")
 show(
     fig,
     alt="Two unit circles, with three and with five tokens of each of two sequences on them. Inside, a blue "
-    "and an orange curve, W applied to each query, end at dots on dashed rays. A dotted line across each ray "
-    "cuts the selected token, drawn full, off from the other tokens of its sequence. Two diamonds, for keys "
-    "and queries, lie elsewhere, nearly on one line through the origin.",
+    "and an orange curve, W applied to each query, end at dots on dashed rays. A dotted line orthogonal to "
+    "each ray cuts the selected token, drawn full, off from the other tokens of its sequence. Two diamonds, "
+    "for keys and queries, lie elsewhere.",
 )
 
 # %% [markdown]
@@ -402,13 +402,13 @@ show(
 
 # %% [markdown]
 # **Figure 2.** The published experiment again, with its constant steps: means of 100 trials, and bars for the
-# middle 80%, drawn 5% apart. The nuclear line levels off at the cosine between the two SVMs.
+# middle 80%, drawn 10% apart. The nuclear line levels off at the cosine between the two SVMs.
 
 # %% [markdown]
-# **On these data $W$ goes to the Frobenius SVM of its own choice of tokens, and the choice is local.** With
-# growing steps the cosine ends above .999, at locally optimal tokens, in all 100 trials. But only 72 choose
-# the best tokens, feasible in all (section 10.3), and the branch no more. *The path itself* ends at the best,
-# by lesson 08's theorem.
+# **On these data $W$ goes to the Frobenius SVM of its own choice of tokens, and the choice is local, in all
+# but one run.** With growing steps the cosine ends above .999, at locally optimal tokens, in all 100 trials.
+# But only 72 choose the best tokens, feasible in all (section 10.3), and the branch no more. *The path
+# itself* ends at the best, by lesson 08's theorem.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.6 When the query is one of the tokens
@@ -485,8 +485,8 @@ check("10.3", symmetric_part)
 # b = \frac{1}{d - 1}\, \mathbb{E} \Big[ |\ell'(u)|\, \frac1T\, (\gamma_1 - u)(1 - \gamma_1^2) \Big] .$$
 
 # %% [markdown]
-# **Its ratio $r$ tends to $T$ as $d \to \infty$.** Along $v$ the pulls of all $T$ tokens add up. Across $v$
-# only the query's own pull is left.
+# **Its ratio $r$ tends to $T$ as $d \to \infty$.** Along $v$ the parts of $g$ from all $T$ tokens add up.
+# Across $v$ only the query's own pull is left.
 #
 # <details><summary>Why exactly $T$</summary>
 #
@@ -557,7 +557,7 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
 #   sum grows as $\sqrt{n-1}$.
 # - **Best tokens as queries:** help, in the mean, if $\gamma_{i1} \ge 0$. As $g_k x_{k1}^\top$ has the mean
 #   $W_1$, each adds in the mean $b\,(1-x_{it} \cdot x_{i1}) + (b_v-b)\,\gamma_{i1}(\gamma_{i1}-\gamma_{it})$,
-#   positive for $b_v \ge b > 0$ as above.
+#   positive if $b_v \ge b > 0$, as at all sizes of the table above.
 #
 # The table has the share of sequences with the best token ahead, after the first step and after 1,000. In the
 # rows *own* a random token of the sequence asks.
@@ -672,8 +672,8 @@ show(
 # **Figure 3.** The ratio during descent, for $T = 8$ and $d = 10$. The endless
 # run has 200 steps, the others 1,000 (means of 20 and of 5 trials).
 #
-# For $T = 2$ the endless run ends within 5% of $r = 1$; for $d = 3$ ratio and loss fall to the end. For $T =
-# 8$, $d = 10$ the loss is so near its infimum that this run cannot tell where $r$ ends.
+# For $T = 2$ the endless run ends within 5% of $r = 1$; for $d = 3$ ratio and loss still fall after step 100.
+# For $T = 8$, $d = 10$ the loss is so near its infimum that this run cannot tell where $r$ ends.
 #
 # **More data.** Call a token with a lower score than the query a *rival*. Only multiples of $I$ let none
 # ahead. So as $n$ grows, the error of $W_{\mathrm{mm}}$ goes to 0. How fast?
@@ -684,7 +684,8 @@ show(
 # ★★★ · 22 minutes
 #
 # *Predict before you measure.* All tokens are drawn uniformly from the unit sphere in $d$ dimensions. By
-# which factor does $\varepsilon$ fall, for large $n$, if $n$ is multiplied by `growth`?
+# which factor does the error $\varepsilon$ of $W_{\mathrm{mm}}$ fall, for large $n$, if $n$ is multiplied by
+# `growth`?
 #
 # <details><summary>Hint 1</summary>
 #
@@ -819,7 +820,7 @@ progress("10")
 # - $W$ is a $p$ for the keys $x_{it} z_i^\top$: gradient, Att-SVM and theorem carry over. On the paper's data
 #   descent ends at the Frobenius SVM of a local choice, not always the best.
 # - In self-attention with the best tokens, the first step on endless data favours $v$, by $b_v / b \to T$ as
-#   $d \to \infty$. Other sequences help, in the mean, where the best score is positive.
+#   $d \to \infty$. In that step other sequences help, in the mean, where the best score is positive.
 # - If descent ends at $W_{\mathrm{mm}}$ of the best tokens and then $n$ grows, $W_{\mathrm{mm}}$ over its
 #   mean diagonal $\beta$ tends to $I$, as $n^{-1/(d-1)}$.
 

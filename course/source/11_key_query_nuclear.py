@@ -6,7 +6,7 @@
 #
 # **The question: where do $K$ and $Q$ go, when do they get there, and what does the published figure show?**
 #
-# They head for another SVM. The published figure shows them almost there, because of a number as small as a
+# Most come near another SVM. The published figure shows them almost there, because of a number as small as a
 # rounding error.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -191,10 +191,10 @@ show(
 # > **Nuclear Att-SVM** $\qquad W_{\mathrm{nuc}}(\alpha) = \arg\min_W \lVert W \rVert_* \quad \text{subject
 # > to} \quad \langle A_{it}, W \rangle \ge 1 \quad \text{for all } i,\ t \ne \alpha_i .$
 #
-# Its dual weights $\lambda_{it} \ge 0$ make $S = \sum_{it} \lambda_{it} A_{it}$ with $\lVert S
-# \rVert_{\mathrm{op}} = 1$. The same problem written in $(K, Q)$ asks for the smallest **cost**
-# $\frac12(\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$. Its KKT points (lesson 04) have such an $S$ of their
-# own, with
+# Its dual weights $\lambda_{it} \ge 0$ make $S = \sum_{it} \lambda_{it} A_{it}$ with
+# $\lVert S \rVert_{\mathrm{op}} = 1$. The same problem written in $(K, Q)$ asks for the smallest **cost**
+# $\frac12(\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$. Its KKT points (lesson 04) have a sum $S$ of this
+# form, of any norm, of their own, with
 #
 # $$K = S Q, \qquad Q = S^\top K :$$
 #
@@ -372,15 +372,16 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 #
 # ### The weights at rest
 #
-# **The weights at rest maximise**
+# **The weights at the minimum of $J$ maximise**
 #
 # $$
 # D(\lambda) = \sum_{F_{it} > 0} \lambda_{it}
 # \left( 1 + \log \frac{F_{it}}{2 \varepsilon\, \lambda_{it}} \right)
 # $$
 #
-# among all $\lambda \ge 0$ with $\lVert \sum_{it} \lambda_{it} A_{it} \rVert_{\mathrm{op}} \le 1$. $D$ is
-# strictly concave: there is only one such $\lambda$.
+# among all $\lambda \ge 0$, zero where $F_{it} \le 0$, with
+# $\lVert \sum_{it} \lambda_{it} A_{it} \rVert_{\mathrm{op}} \le 1$. $D$ is strictly concave: there is only
+# one such $\lambda$.
 #
 # <details><summary>Why, and why 11.1 comes too short of the minimum of J</summary>
 #
@@ -679,8 +680,8 @@ show(
 
 # %% [markdown]
 # In steps 200 to 300 the law's median error ($S$: means of ten steps) is below a tenth of the median growth.
-# At equal clock runs are nearly equally near: with the ridge the medians come to .03 a little later than the
-# clock says, by less than a fourth.
+# At equal clock, up to about 8, the medians are nearly equally near: with the ridge the medians come to .03 a
+# little later than the clock says, by less than a fourth.
 #
 # From step 1,000 to 2,000 the clock without a ridge gains less than 1.4 in each run; with it the median gains
 # 3 to 6 in a *hundred* steps.
@@ -797,9 +798,9 @@ assert min(float(c.min()), float(runs.c.min())) > 1
 #
 # <details><summary>Why so late?</summary>
 #
-# At 6, 8, 10 and lead 100 the median fraction from .01 is .07. There each of the 240 runs has $c > 1$: a
-# direction grows, at $c - 1$ times the clock. But the clock is a logarithm, and until $10^{13}$ it gains
-# about $\log 10^{11} \approx 25$. Steps five times longer change no mean cosine by .002.
+# At 6, 8, 10 and lead 100 the median fraction from .01 is .07. At lead 100 each of the 240 runs (both sizes)
+# has $c > 1$: a direction grows, at $c - 1$ times the clock. But the clock is a logarithm, and until
+# $10^{13}$ it gains about $\log 10^{11} \approx 25$. Steps five times longer change no mean cosine by .002.
 # </details>
 #
 # With fewer columns runs come less near; two allow rank 2 at most. At lead 200 unequal $K$ and $Q$ hurt the
@@ -855,8 +856,8 @@ show(
 # %% [markdown]
 # **Figure 5.** Mean ranks of 40 problems each; below, the percentage of infeasible ones.
 #
-# At $d = 1$ none of ours has a solution. The count measures where the solver stops. At $n, T = 15, 5$ the
-# mean certified rank stays below 5, and none is above 7.
+# At $d = 1$ none of ours has a solution. At $n = d = 15$, $T = 5$ the count measures where the solver stops.
+# At $n, T = 15, 5$ the mean certified rank stays below 5, and none is above 7.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 Where it breaks: too much of a ridge
@@ -925,7 +926,7 @@ for factor, size, at_zero in ((0.95, 0.1, 0), (1.02, 0.1, 12), (1.02, 1, 10), (1
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | the published .997 | minimum of $J$ | mean of 80 runs to .0002, two sizes |
-# | median .03 with the ridge | at the other run's clock | within a fifth, two sizes |
+# | median .03 with the ridge | at the other run's clock | later by less than a fourth, two sizes |
 # | small starts end at zero | decay above $\lVert M \rVert_{\mathrm{op}}$ | 12 of 12 above, 0 of 12 below |
 
 # %% [markdown] slideshow={"slide_type": "skip"}

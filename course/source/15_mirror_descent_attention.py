@@ -215,8 +215,8 @@ for rho, path in paths.items():
     assert 1 - margin > 30 * D, again.format("15.1")
 
 # %% [markdown]
-# Here more than 30 times as much. A small error, in $W$ or below 2 in $S$, counts itself in the smallest
-# lead, but its square in $D_\rho$, which is least at $W_\rho$.
+# Here more than 30 times as much. A small error, from 2 on in $W$, below 2 in $S$, counts itself in the
+# smallest lead, but its square in $D_\rho$, which is least at $W_\rho$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.5 The published figure
@@ -353,8 +353,8 @@ for rho in shape.rho.values:
 # More: 31, not 7. **The power makes $W$ sparse, and a flatter $S$ makes up for a part of it.**
 #
 # Why flatter? At $\rho = 1$ the SVM is a linear program: $W$ is 0 wherever $|S|$ is below its largest entry,
-# and a unique solution has no more entries than tight comparisons. Near 1 the entries fall towards these,
-# where the power alone would leave one:
+# and a unique solution has no more entries than tight comparisons. Near 1 the number of visible entries falls
+# towards that of the tight comparisons, where the power alone would leave one:
 # <details><summary>Why no more?</summary>
 #
 # With more, $W$ could change on its entries and leave all tight leads as they are. A small such change, in
@@ -467,7 +467,8 @@ for rho in (1.2, 1.5, 2.0, 2.25, 2.4, 3.0, 4.0):
 # The shortest $p$ is along $(g, 1)$, with $g = 2^{1/(\rho - 1)}$. The lead over the better token is larger
 # than that over the worse, $g + 2.7 > 2 g + 1$, exactly if $g < 1.7$: **locally optimal above
 # $\rho = 1 + 1/\log_2 1.7 = 2.31$, not below.** The first two starts do as this says. From the third the
-# choice is lost at all seven $\rho$, above 2.31, too: outside the theorem's cone.
+# choice is lost at all seven $\rho$, above 2.31, too: there the better token begins with the smaller lead (62
+# against 72).
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(5.6, 4.6))
@@ -532,13 +533,14 @@ assert choices.better.values[could & counted & ~at_svm].max() < 1.04
 assert [(lost & far).sum(), (lost & ~far & at_svm).sum(), (lost & ~far & ~at_svm).sum()] == [7, 1, 1]
 
 # %% [markdown]
-# **From lead 10 training loses all 95 choices that are not locally optimal, and 7 of the 345 locally optimal
-# ones that this norm's own run did not make.** Of those that it made, too, it loses 2 of 1,357.
+# **From lead 10 training loses all 95 pairs whose choice is not locally optimal, and 7 of the 345 locally
+# optimal ones whose choice this norm's own run did not make.** Of those that it made, too, it loses 2 of
+# 1,357. (A choice that two norms share counts for each.)
 #
-# Of these nine, seven are kept from 100 in the same direction, and another only at the SVM: the theorem asks
-# for a start far enough out, in a cone. One is kept from none, in these steps. But far out $W$ turns slowly:
-# from 100 the steps leave 30 of the 95, too. The five lost at the SVM have a better token with a lead below
-# 1.04 there: nearly a support token.
+# Of these nine, seven are kept from 100 in the same direction, and another only at the SVM (one other, kept
+# from 10, is lost from 100): the theorem asks for a start far enough out, in a cone. One is kept from none,
+# in these steps. But far out $W$ turns slowly: from 100 the steps leave 30 of the 95, too. The five locally
+# optimal ones lost at their SVM have a better token with a lead below 1.04 there: nearly a support token.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -664,8 +666,8 @@ for eta in (0.005, 0.01, 0.02, 0.03, 0.1):
     assert np.abs(np.subtract(on, (1, 1, 0) if eta < 0.1 else (0, 0, 1))).max() < 0.02
 
 # %% [markdown]
-# **From $\eta = 0.005$ to 0.03 all three select as the paper's.** Steps of 0.1 are too coarse: each ends on
-# the other token.
+# **At our four $\eta$ from 0.005 to 0.03 all three select as the paper's.** At 0.1 each ends on the other
+# token.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.10 Real data *(optional)*
@@ -752,7 +754,7 @@ for name, other in itertools.product(("digits", "reviews"), (2.0, 3.0)):
 # %% [markdown]
 # **With $r = 1/4$ all intervals hold 0: $\rho = 1.1$ is not seen to be better or worse.** With $r = 0$ three
 # of four say worse: the verdict hangs on $r$, and on the budget (at 1.1 on reviews 12 of 20 last epochs). On
-# reviews the interval excludes a gain as large as the paper's over 2, as well.
+# reviews, in this budget, the interval excludes a gain as large as the paper's over 2, as well.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -792,9 +794,9 @@ progress("15")
 #   data to the **$\ell_\rho$ Att-SVM** of the tokens it selected, at 1.1 a sparse one.
 # - The directional **Bregman divergence** is the share of the margin that the leads over the support tokens
 #   lack, on average. Compare it **on the same tokens**.
-# - In our data a norm holds what is locally optimal in it: of the other norms' choices 338 of 345. Where two
-#   norms chose differently, one could not hold the other's choice, or each could, and only the way from 0 is
-#   left to decide.
+# - In our data a norm nearly always holds, from lead 10, what is locally optimal in it: of the choices that
+#   its own run did not make 338 of 345. Where two norms chose differently, one could not hold the other's
+#   choice, or each could, and only the way from 0 is left to decide.
 
 # %% [markdown]
 # ## Further reading

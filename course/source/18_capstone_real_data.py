@@ -187,7 +187,7 @@ widgets.sliders(
 # *sentences*: the first 16 words of 2,000 from film reviews, in a vocabulary of 2,000. We *look* at nine
 # steps, from 0 to 400.
 #
-# **Predict first.** Does most of the entropy fall before the training set is fitted (99% right)?
+# **Predict first.** Does most of the fall in entropy come before the training set is fitted (99% right)?
 
 # %%
 runs, onward, further = (measured(f"18.{name}").load() for name in ("heads", "onward", "further"))
@@ -544,7 +544,8 @@ assert abs(nobody - ours).max() < 0.04
 #
 # Two rivals show how much comes without training: a **free $W$** (18.5) and **untrained $K$ and $Q$**
 # (exercise 18.2). Each moves as far, is judged by its own choices, and has the trained network's $G$. A way
-# of training is **seen** if its gap of $N$ leads both rivals' in a 95% interval.
+# of training is **seen** if its gap of $N$ leads both rivals' in a 95% interval, and again with twenty other
+# seeds.
 
 
 # %% [markdown]
@@ -694,7 +695,7 @@ show(
 # ## 18.7 Taken apart
 #
 # The *base* has the theorem's (1) and (2). It is a linear layer on 16 sentences of 8 words, whose last word
-# asks. Gradient descent trains $W$ from 0, in 300 growing steps. To it we add one ingredient, once two. The
+# asks. Gradient descent trains $W$ from 0, in 300 growing steps. To it we add one change, once two. The
 # *norm* comes before attention, too, and the *MLP* with a value matrix.
 #
 # The same sentences judge, by the SVM of lessons 10 and 14 with **hard** margins. A row tells of ten draws:
@@ -732,7 +733,8 @@ assert longer.decided.sel(setting="+ norm before the readout").max() < 0.2
 # - **Keys and queries** come nearer to lesson 11's SVM, of the nuclear norm: 0.93 (without a rival) against
 #   0.71.
 # - **Adam** stays ahead of the free $W$, but short of the SVM: 0.84 in 3,000 steps.
-# - **With an MLP** the cosine falls from 0.81 to 0.74 while the choices become decided.
+# - **With value matrix, residual and MLP** the cosine falls from 0.81 to 0.74 while the choices become
+#   decided.
 # - **Learned embeddings** bring it down to 0.47 in one draw; if every token asks, too, $W$ is ahead in 3 of
 #   ten.
 # - **A norm before the readout,** to length 1, holds the answers within 1, so the loss cannot run to 0; 13 or
@@ -909,12 +911,12 @@ progress("18")
 #   that we have shown.
 # - **The limits:** SVMs of the Frobenius norm, two data sets, few sizes.
 #
-# **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients
-# are sums over the few comparisons that are still close: so a machine trained for something else solves an
+# **The course in four sentences.** Where a loss has no minimum, descent can run off, and its late gradients
+# are sums over the few comparisons that are still close: so a machine trained for something else can solve an
 # SVM. The optimiser, or how the weights are factored, can pick the norm. In attention the comparisons are
-# between tokens: keys, scores and the norm say which choices can last; the start and the optimiser's way
-# say which is made. Where the theory ends the method remains: predict a number, measure it, and set a
-# control beside it.
+# between tokens: keys, scores and the norm say which choices can last; the start and the optimiser's way say
+# which is made. Where the theory ends the method remains: predict a number, measure it, and set a control
+# beside it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
