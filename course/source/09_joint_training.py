@@ -181,13 +181,14 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Paths of $p$ for three speeds. Dashed: rays computed without training (section 9.3).
+# Only directions are foretold: a bounded offset stays.
 #
 # Only at lift $\frac12$: there the *speed* of the head decides the *direction* of the prompt. Why?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.2 The head's SVM
 #
-# First the head. Suppose that attention settles on one token $\alpha_i$ of each sequence. Then the head sees
+# Suppose that attention settles on one token $\alpha_i$ of each sequence. Then the head sees
 # the points $x_{i\alpha_i}$. If they are separable, lesson 01 says where $v$ should go.
 #
 # > **Label SVM**
@@ -249,7 +250,7 @@ check("09.1", freeing_lift)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.3 Which constraints of p count
 #
-# Now the prompt. Lesson 06 wrote its force as a sum over *comparisons* of the selected token with another,
+# Lesson 06 wrote the force on $p$ as a sum over *comparisons* of the selected token with another,
 # along $a_{it} = x_{i\alpha_i} - x_{it}$; $p \cdot a_{it}$ is the *lead* of $\alpha_i$. New is the slope of
 # each sequence's own loss:
 #
@@ -450,7 +451,7 @@ widgets.sliders(
 # That on $p$ has two more factors: attention, $s_{it} \approx e^{-\Delta}$, and a difference of scores, in
 # proportion to $\|v\|$. Divide the two:
 #
-# $$\frac{d\Delta}{d\|v\|} \;\propto\; \|v\|\, e^{-\Delta} \qquad\text{so that}\qquad
+# $$e^{\Delta}\, d\Delta \;\propto\; \|v\|\, d\|v\| \qquad\text{so that}\qquad
 # \Delta \approx 2 \log \|v\| + \text{const} .$$
 #
 # So the ratio ends beyond every border. Where attention decides, $p$ should *end* at the relaxed SVM. **How
@@ -459,15 +460,14 @@ widgets.sliders(
 # Let the other conditions of section 9.4 hold, for the relaxed SVM. Then only comparisons in $\mathcal S$
 # push. Write both solutions with their multipliers, $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$ and
 # $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$. In $\mathcal S$ let all $\mu_i > 0$ and the
-# $y_i\, x_{i\alpha_i}$ be independent. From now on $\Delta$ is the smallest lead
+# $y_i\, x_{i\alpha_i}$ be independent. Now $\Delta$ is the smallest lead
 # in $\mathcal S$, and for those that push
 #
 # $$p \cdot a_{it} = \Delta + c_{it}, \qquad\text{the smallest } c_{it} \text{ being } 0 .$$
 #
-# The argument of section 9.4, for $p$ and for $v$, gives the constants $c_{it}$ from the two SVMs
-# (not the strengths $c$ of lesson 06). The forces
-# of the others fall at least exponentially in $\Delta$, next to those that push. What they do to $p$ stays
-# bounded, so
+# The argument of section 9.4, for $p$ and for $v$, gives the constants $c_{it}$ from the two SVMs.
+# The forces of the others fall at least exponentially in $\Delta$, next to those that push. All they
+# ever do to $p$ adds up to a bounded vector, so
 #
 # $$p = \Delta\, p_{\mathrm{rel}} + \text{a bounded rest} .$$
 #
@@ -554,6 +554,7 @@ for name, steps in (("pair", [2, 36, 200, 10_000]), ("plain", [2, 28, 10_000])):
         numbers = j, Delta[name][j, 1], differ[name][j, 1], off_ray[name][j, 1]
         print("{:5s} {:16,d} {:10.2f} {:17.2f} {:18.2f}".format(name, *numbers))
 assert np.allclose(differ["pair"][-1], c[:, 1], atol=0.005)
+assert abs(np.linalg.norm(runs["pair"][0][-1, 1]) - 999) < 0.5
 for name, turns in (("pair", [36, 189]), ("plain", [27])):
     slope = np.sign(np.diff(off_ray[name][2:, 1]))  # the first step of p is the second
     assert np.allclose(np.flatnonzero(np.diff(slope)) + 3, turns, atol=2)
@@ -596,22 +597,24 @@ show(
 #
 # With $(2, -1)$ $p$ turns **towards $p_{\mathrm{rel}}$, then away, then back**; the plain run ends on the way
 # out. At first $\Delta$ outgrows the difference of the leads; then this catches up, and stops at $\log 2$.
+# The pair ends at $\|v\| = 999$; plain descent needs about $e^{999}$ steps for that.
 #
 # **How late do leads settle?** One part of what they lack dies like $e^{-\nu \Delta}$, with $\nu$ the
 # smallest eigenvalue of the matrix $(a_j \cdot a_k)\, \lambda_k$, over the $j, k$ that push, on *differences*
-# of leads.
+# of leads; another, which comes from $v$, like $e^{-\Delta/2}$. The slower should be left, with the rate
+# $\min(\nu, \frac12)$.
 #
 # <details><summary>Why, and what else may be late</summary>
 #
-# With the leads $D + c_k + \delta_k$ the forces are in proportion to $\lambda_k\, e^{-\delta_k}$. Let $D$ be
-# a clock that goes on by 1 while $p$ moves by $\sum_k \lambda_k\, e^{-\delta_k}\, a_k$, and lead $j$ by
+# With the leads $\zeta + c_k + \delta_k$ forces are in proportion to $\lambda_k\, e^{-\delta_k}$. Let $\zeta$
+# be a clock that goes on by 1 while $p$ moves by $\sum_k \lambda_k\, e^{-\delta_k}\, a_k$, and lead $j$ by
 # $\sum_k (a_j \cdot a_k)\, \lambda_k\, e^{-\delta_k}$; if all $\delta_k = 0$, that is
 # $p_{\mathrm{rel}} \cdot a_j = 1$. So for small $\delta$
-# $$\frac{d\delta_j}{dD} \approx - \sum_k (a_j \cdot a_k)\, \lambda_k\, \delta_k ,$$
-# and $D$ grows as fast as $\Delta$. Equal shifts of all leads have the eigenvalue 1, and are no lack.
+# $$\frac{d\delta_j}{d\zeta} \approx - \sum_k (a_j \cdot a_k)\, \lambda_k\, \delta_k ,$$
+# and $\zeta$ grows as fast as $\Delta$. Equal shifts of all leads have the eigenvalue 1, and are no lack.
 #
-# Two other parts are left out: $v$ nears its direction like $1/\|v\| \approx e^{-\Delta/2}$, and comparisons
-# that almost push die slowly.
+# And $v$ is off its ray by a bounded vector, so each $\log g_{it}$ is off by about
+# $1/\|v\| \approx e^{-\Delta/2}$. Comparisons that almost push die slowly, and are left out.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -621,8 +624,8 @@ show(
 # dimensions, with labels from a fair coin, each at three speeds, with 30,000 steps of 0.1 for $p$ (stored
 # runs, [`lesson_09.py`](../course/replicate/lesson_09.py)).
 #
-# The choice $\alpha$ is *read off the end of the run*, and gives the SVMs, with $\kappa$ from $\omega$
-# alone. A run is **decided** if every sequence has at least 0.99 of its attention on one token. We
+# The choice $\alpha$ is *read off the end of the run*, and gives the SVMs, with $\kappa$ from
+# $\omega$. A run is **decided** if every sequence has at least 0.99 of its attention on one token. We
 # *compare* decided runs whose tight and relaxed SVM are over 8 degrees apart; the multipliers
 # go unchecked.
 
@@ -647,16 +650,18 @@ assert found.sum(axis=1).tolist() == [969, 941, 459, 131, 42, 449]
 assert (decided & near.softened).sum() == 951
 
 # %% [markdown]
-# **Within a degree of the softened SVM are 449 of the 459 compared runs**, and 951 of all 969 decided.
+# **Within a degree of the softened SVM are 449 of the 459 compared runs**, and 951 of all 969 decided
+# (111 are not).
 #
 # **The pair** we train on 240 random problems at each of four sizes. **Predict** for the decided runs: does
 # the angle to $p_{\mathrm{rel}}$ fall like $1/\Delta$ from step 3,000 to step 30,000?
 #
 # In 445 of them two or more comparisons push, all in $\mathcal S$, with independent $a_{it}$ and positive
 # $g_{it}$, $\mu_i$ (nothing else is checked). Their *error* is how far at most a lead is from exercise 09.3.
-# In 384 it is known at both steps. If it dies like $e^{-\nu \Delta}$, step 3,000 foretells it:
+# In 384 it is known at step 3,000. From then on $\|v\|$ grows tenfold, like the steps, and $\Delta$ by
+# $2 \log 10$. Foretold:
 #
-# $$\text{error at 30,000} \;\approx\; e^{-\nu\, (\text{growth of } \Delta)} \cdot \text{error at 3,000} .$$
+# $$\text{error at 30,000} \;\approx\; 10^{-2 \min(\nu,\, 1/2)} \cdot \text{error at 3,000} .$$
 
 
 # %%
@@ -676,59 +681,67 @@ undecided = pair.most.values < 0.99  # (4 sizes, 2 times, 240 runs, 8 sequences)
 early, decided = ~undecided.any(axis=-1).swapaxes(0, 1)
 off = np.degrees(np.arccos(pair.relaxed.values.clip(max=1)))
 Delta, (before, now) = pair.Delta.values, pair.error.values.swapaxes(0, 1)
-expected = before * np.exp(-pair.rate.values[:, 1] * (Delta[:, 1] - Delta[:, 0]))
-missed, known = now >= 0.05, expected >= 0  # known: not NaN
+rate, known = pair.rate.values[:, 0], before >= 0  # known: not NaN
+
+
+def within(told):
+    """Is the error at step 30,000 told within a factor 2?"""
+    return abs(np.log2(now / told)) < 1
+
+
+told = before * 10 ** (-2 * np.minimum(rate, 0.5))
 print("n, T, d                 3, 2, 5       4, 4, 6       6, 3, 9      8, 3, 12           all")
 rows = [
     row("degrees to p_rel", off[:, 1], decided),
     row("    falls to", off[:, 1] / off[:, 0], early & decided),
     row("    1/Delta to", Delta[:, 0] / Delta[:, 1], early & decided),
-    row("error below 0.05", ~missed, now >= 0),
-    row("  told off: right", missed, expected >= 0.05),
-    row("  told near: right", ~missed, expected < 0.05),
+    row("error below 0.05", now < 0.05, now >= 0),
+    row("    as foretold", within(told), known),
+    row("    by nu alone", within(before * 10 ** (-2 * rate)), known),
+    row("    if halved", within(before / 2), known),
 ]
-best = max(((before >= one) == missed)[known].sum() for one in before[known])
-print(f"best threshold on the error at step 3,000, chosen in hindsight: {best} right")
-assert [decided.sum(), (early & decided).sum(), known.sum(), best] == [480, 415, 384, 353]
-assert np.allclose([one[-1] for one in rows[1:]], [0.69, 0.635, 194, 184, 177], atol=0.001)
+assert [decided.sum(), (early & decided).sum(), known.sum()] == [480, 415, 384]
+assert [one[-1] for one in rows[3:]] == [194, 313, 226, 216]
+assert np.allclose([one[-1] for one in rows[1:3]], [0.69, 0.635], atol=0.001)
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.5, 4.2))
 for k, (marker, color) in enumerate(zip("osD^", (BLUE, ORANGE, GREEN, BLACK), strict=True)):
-    told = expected[k][known[k]].clip(min=1e-4)
     label = f"$n = {pair.n.values[k]}$"
-    ax.plot(told, now[k][known[k]], marker, color=color, markersize=4, alpha=0.6, label=label)
-ax.plot([1e-4, 10], [1e-4, 10], "--", color=BLACK, linewidth=1.2)
-for line in (ax.axvline, ax.axhline):
-    line(0.05, color="0.6", linewidth=1, zorder=0)
+    ax.plot(told[k][known[k]], now[k][known[k]], marker, color=color, markersize=4, alpha=0.6, label=label)
+ends = np.array([3e-4, 6])
+ax.plot(ends, ends, "--", color=BLACK, linewidth=1.2)
+for factor in (0.5, 2):
+    ax.plot(ends, factor * ends, color="0.6", linewidth=1, zorder=0)
 ax.set(xscale="log", yscale="log", xlabel="error foretold from step 3,000", ylabel="error at step 30,000")
 ax.legend()
 show(
     fig,
-    alt="Error of the leads found at step 30,000 against the error foretold, on logarithmic scales. Above "
-    "0.05 the points lie along the diagonal; below it many lie far above the diagonal.",
+    alt="Error of the leads found at step 30,000 against the error foretold, on logarithmic scales. The "
+    "points lie along the diagonal over three decades, most within a factor 2, some above it.",
 )
 
 # %% [markdown]
-# **Figure 4.** These 384 runs (left edge: foretold below $10^{-4}$). Dashed: as foretold. Grey: 0.05.
+# **Figure 4.** These 384 runs. Dashed: as foretold. Grey: a factor 2 more and less.
 #
-# **The angle falls a little less than $1/\Delta$**, in the median of each size.
+# **The angle falls less than $1/\Delta$** in the median; the gap is wider at $n = 8$ than at $n = 3$. The
+# rest of $p$ has not settled: the leads are within 0.05 in 194 of 445 runs.
 #
-# **The leads are within 0.05 in 194 of 445 runs.** Of 187 foretold to be still off 184 are, of 197 foretold
-# to be near 177: 361 of 384 (a threshold, in hindsight, about as many: 353).
+# **Their error was foretold within a factor 2 in 313 of 384 runs**; by $\nu$ alone in 226; by halving each
+# error in 216, but at $n = 8$ in 26 against 22.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Late, or soft for good
 #
-# The other 480 runs of the pair are *not* decided. Do they need more time (*late*), or will they never decide
-# (*soft for good*)?
+# The other 480 runs of the pair are *not* decided. Which sequences need more time (*late*), and which will
+# never decide (*soft for good*)?
 #
 # The choice $\alpha_i$ of an undecided sequence shall be **that one of its two heaviest tokens which has the
 # larger score**: there their force moves $p$.
 #
 # Outside $\mathcal S$ let $p \cdot a_{it}$ be its lead over the other of the two, and
 # $\tau = p_{\mathrm{rel}} \cdot a_{it} \ge 0$ the same at $p_{\mathrm{rel}}$. We take over the last formula
-# of section 9.5, though here $s_{i\alpha_i}$ need not tend to 1:
+# of section 9.5, though its argument does not cover these sequences:
 #
 # $$p \cdot a_{it} = \tau\, \Delta + \text{a bounded rest} .$$
 #
@@ -773,10 +786,10 @@ check("09.4", deciding_step)
 #
 # **Then not a token but the mixture lies at the label margin.**
 #
-# For a test the third sequence of the toy gets the tokens $(0, q)$ and $(\tau, 1 + q)$, with $0 < q < 1$. The
+# The third sequence of the toy now gets the tokens $(0, q)$ and $(\tau, 1 + q)$, with $0 < q < 1$. The
 # other two alone lead to $p_{\mathrm{rel}} = (1, 0)$, which gives the second token the lead $\tau$. With
-# $(-\frac12, 1 + q)$ in its place the side 0 is met. There the mixture is at the margin,
-# $(1 - s)\, q + s\, (1 + q) = 1$, if the second token has the attention $s = 1 - q$.
+# $(-\frac12, 1 + q)$ in its place $p_{\mathrm{rel}} = (2, 1)$ meets the side 0. There the mixture is
+# at the margin, $(1 - s)\, q + s\, (1 + q) = 1$, if the second token has the attention $s = 1 - q$.
 
 # %%
 third = np.array([(-0.5, 0.2), (-0.5, 0.8), (0.3, 0.5), (0.3, 0.2)])  # first coordinate, q
@@ -794,40 +807,38 @@ assert abs(kept[-1, :2] - 1 + third[:2, 1]).max() < 0.004
 assert np.allclose(told / steps[:, None], [[0.99, 1, 1], [0.45, 0.89, 0.99]], atol=0.01), again.format("09.4")
 
 # %% [markdown]
-# **On random problems** we count the sequences outside $\mathcal S$. Foretold: those with $\tau = 0$ are
-# undecided and *at the margin*, their mixture's output at $v_{\mathrm{mm}}$ within 0.005 of
-# $1 + \Delta / u_{\min}$ (for comparison: undecided ones with $\tau > 0$). Of the *late* ones,
-# undecided at step 3,000 with $\tau > 0.01$, exercise 09.4 says which are undecided at step 30,000, as if the
-# two heaviest tokens were alone.
+# **On random problems** we take the sequences outside $\mathcal S$ that are undecided at step 3,000.
+# Foretold for step 30,000: those with $\tau = 0$ are undecided and *at the margin*, their mixture's output at
+# $v_{\mathrm{mm}}$ within 0.005 of $1 + \Delta / u_{\min}$ (for comparison: of 1). Of the *late* ones,
+# $\tau > 0.01$, exercise 09.4 says which are undecided, as if the two heaviest tokens were alone.
 
 
 # %%
 # Stored too, for each run: u_min; for each sequence: lead and tau, see above; output, that of its
 # mixture at v_mm; in_S, 1 or 0. tau is NaN in the one run without a relaxed SVM.
 tau, in_S, output = pair.tau.values, pair.in_S.values == 1, pair.output.values
-zero, positive = (~in_S & (tau < 1e-4))[:, 1], (~in_S & (tau >= 1e-4))[:, 1]
+none = undecided & ~in_S & (tau < 1e-4)
 distance = abs(output - (1 + pair.Delta / pair.u_min).values[..., None])  # from the margin
 soft, late, lead = undecided[:, 1], (undecided & ~in_S & (tau > 0.01))[:, 0], pair.lead.values[:, 0]
 decides = np.vectorize(deciding_step)(3000, *np.where(late, [lead, tau[:, 0]], 1.0)) <= 30_000
 rows = [
-    row("tau = 0: undecided", soft, zero),
-    row("    at the margin", distance[:, 1] < 0.005, soft & zero),
-    row("tau > 0: undecided", soft, positive),
-    row("    at the margin", distance[:, 1] < 0.005, soft & positive),
+    row("tau = 0: undecided", soft, none[:, 0]),
+    row("    at the margin", distance[:, 1] < 0.005, soft & none[:, 0]),
+    row("    near 1", abs(output[:, 1] - 1) < 0.005, soft & none[:, 0]),
     row("late: undecided", soft, late),
     row("    09.4 is right", decides != soft, late),
 ]
-assert [found[-1] for found in rows] == [505, 383, 135, 25, 135, 177], again.format("09.4")
+assert [found[-1] for found in rows] == [474, 372, 115, 135, 177], again.format("09.4")
+assert [soft.any(axis=-1).sum(), none[:, 1].any(axis=-1).sum()] == [480, 408]
 farther = distance[:, 1] > distance[:, 0].clip(min=0.005)
-best = max(((lead > one) != soft)[late].sum() for one in lead[late])
-assert [farther[soft & zero].sum(), (decides & soft)[late].sum(), best] == [61, 20, 170]
+assert [farther[soft & none[:, 0]].sum(), (decides & soft)[late].sum()] == [52, 20]
 
 # %% [markdown]
-# <details><summary>Where both fail</summary>
+# <details><summary>What is left</summary>
 #
-# Of the 122 sequences with $\tau = 0$ that are not at the margin 61 are farther away than at step 3,000: that
-# the argument does not explain. Exercise 09.4 is wrong in 24; 20 of these should have decided, and have not.
-# The best threshold on the lead at step 3,000, in hindsight, is wrong in 31.
+# At the end 408 of the 480 runs have an undecided sequence with $\tau = 0$; in the other 72 none has. Of the
+# 102 sequences not at the margin 52 are farther from it than at step 3,000: that the argument does not
+# explain. Exercise 09.4 is wrong in 24; 20 of these should have decided, and have not.
 # </details>
 
 # %% [markdown]
@@ -848,7 +859,7 @@ progress("09")
 # Under the conditions of section 9.4 $v$ has the direction of the **label SVM** and $p$ that of an
 # **Att-SVM**: tight at ratio 0, softened in between, *relaxed* from a **border** on. Plain descent should
 # end at the relaxed one, but $\Delta$ grows only like $2 \log \log t$. The leads $\tau$ say which sequences
-# decide. These are arguments, not theorems; and which choice $\alpha$ wins they do not foretell.
+# should decide. These are arguments, not theorems; and which choice $\alpha$ wins they do not foretell.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
@@ -856,16 +867,17 @@ progress("09")
 # | random, fixed speed: $v$ | label SVM | 941 of 969 runs within 1 degree |
 # | random, fixed speed: $p$ | softened SVM | 449 of 459 compared runs within 1 degree |
 # | random, the pair: $p$ | relaxed, like $1/\Delta$ | 415 runs, medians: to 0.69, $1/\Delta$ to 0.63 |
-# | the same: leads | exercise 09.3, $\nu$ | near or not: right in 361 of 384 runs (threshold: 353) |
-# | the same: $\tau = 0$ | undecided, at the margin | 505 of 529, 383 of these ($\tau > 0$: 25 of 135) |
-# | the same: late | exercise 09.4 | 177 of 201 sequences (threshold: 170) |
+# | the same: leads | exercise 09.3 | within 0.05 in 194 of 445 runs |
+# | their error | $\min(\nu, \frac12)$ | within a factor 2 in 313 of 384 ($\nu$ alone: 226) |
+# | the same: $\tau = 0$ | undecided, at the margin | 474 of 491, 372 of these (near 1: 115) |
+# | the same: late | exercise 09.4 | 177 of 201 sequences (all undecided: 135) |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
 #
 # - D. A. Tarzanagh, Y. Li, X. Zhang, S. Oymak, *Max-Margin Token Selection in Attention Mechanism* (NeurIPS
 #   2023, arXiv 2306.13596): the joint problem and the toy. Proven there, for minima of $L$ with
-#   $\|v\| \le R_v$, $\|p\| \le R$ and under conditions that the toy meets: as first $R_v$, then $R$ grows
+#   $\|v\| \le R_v$, $\|p\| \le R$ and under further conditions: as first $R_v$, then $R$ grows
 #   without end, $p$ tends to the direction of the relaxed Att-SVM for the choice with the largest label
 #   margin. A slow head with sequences outside $\mathcal S$ is not in the theorem.
 #
