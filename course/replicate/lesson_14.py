@@ -108,7 +108,7 @@ MEASURED = [
         trials=300,
         batch=60,
         paired=("mask",),
-        minutes=2,
+        minutes=1,
     ),
     Measured(
         "14.longer",
@@ -117,7 +117,7 @@ MEASURED = [
         {"size": SHAPES, "tokens": ["shared", "own", "Gaussian"]},
         trials=300,
         batch=60,
-        minutes=2,
+        minutes=1.5,
     ),
     Measured(
         "14.misses",

@@ -45,3 +45,7 @@ def test_what_is_stored_was_made_as_defined(id):
 
 def test_every_stored_file_is_somebodys():
     assert {path.name for path in RESULTS.glob("*.nc")} == {one.path.name for one in every()}
+
+
+def test_all_sweeps_take_an_hour_on_two_cores():
+    assert sum(one.minutes for one in every()) <= 120
