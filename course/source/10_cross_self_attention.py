@@ -347,7 +347,8 @@ print(f"all {2 * len(angles)} margins as predicted")
 
 # %% [markdown]
 # The norm is $1/(\lVert x_1-x_2 \rVert \cos\frac{\varphi}{2})$ for agreement, with the sine for a conflict.
-# So below 90 degrees sharing helps agreement and makes a conflict dearer; beyond, the reverse.
+# So below 90 degrees, where nothing is shared, sharing helps agreement and makes a conflict dearer; beyond,
+# the reverse.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.5 The paper's data
@@ -560,7 +561,8 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
 #   positive if $b_v \ge b > 0$, as at all sizes of the table above.
 #
 # The table has the share of sequences with the best token ahead, after the first step and after 1,000. In the
-# rows *own* a random token of the sequence asks.
+# rows *alone* each sequence is trained by itself, its best token asking; in the rows *own* a random token of
+# the sequence asks.
 
 
 # %%
@@ -619,11 +621,11 @@ for n, trials in ((6, 200), (50, 20), (400, 5)):
 # I \rVert_F = 3.2$, its ratio about 2: $r > 1$ lengthens the form's lead (10.7) wherever $\gamma_1 > 0$,
 # and only one sequence in $2^8$ has $\gamma_1 < 0$.
 #
-# **Endless data.** Descent on $\bar L$ keeps the form: it moves $b$ and $b_v$. The logits are $b\,(x_t \cdot
-# x_1 + (r - 1)\, \gamma_1 \gamma_t)$. Let $b > 0$ grow. If $(r - 1)\, \gamma_1 \ge 0$, the query is selected.
-# Otherwise low scores add to the logit, the more the farther $r$ is from 1: the score selected can only fall,
-# and for some sequences it does. So the loss comes to its infimum, $\mathbb{E}\, \ell(\gamma_1)$, only if $r
-# \to 1$.
+# **Endless data.** Descent on $\bar L$ keeps the form: it moves $b$ and $b_v$. The logits are
+# $b\,(x_t \cdot x_1 + (r - 1)\, \gamma_1 \gamma_t)$. Let $b > 0$ grow. If $(r - 1)\, \gamma_1 \ge 0$, the
+# query is selected. Otherwise low scores add to the logit, the more the farther $r$ is from 1:
+# the score selected can only fall, and for some sequences it does. So the loss comes to its infimum,
+# $\mathbb{E}\, \ell(\gamma_1)$, only if $r \to 1$.
 #
 # Does descent reach it? That we can only measure. The cell draws 5,000 fresh sequences a step. For each $T$,
 # $d$ the table has the ratio, and how far the loss is above its infimum.

@@ -679,9 +679,9 @@ show(
 # goes. Right: median cosines of the 80 problems (6, 8, 10).
 
 # %% [markdown]
-# In steps 200 to 300 the law's median error ($S$: means of ten steps) is below a tenth of the median growth.
-# At equal clock, up to about 8, the medians are nearly equally near: with the ridge the medians come to .03 a
-# little later than the clock says, by less than a fourth.
+# In steps 200 to 300 the law's median error ($S$: means of ten steps) is below
+# a tenth of the median growth. At equal clock, up to about 8, the medians are nearly equally near: with the
+# ridge the medians come to .03 a little later than the clock says, by less than a fourth.
 #
 # From step 1,000 to 2,000 the clock without a ridge gains less than 1.4 in each run; with it the median gains
 # 3 to 6 in a *hundred* steps.
@@ -918,7 +918,7 @@ for factor, size, at_zero in ((0.95, 0.1, 0), (1.02, 0.1, 12), (1.02, 1, 10), (1
     assert (zero, factor > 1 and between) == (at_zero, 0), again.format("11.4")
 
 # %% [markdown]
-# From larger starts a few of the twelve rest elsewhere.
+# From larger starts a few of the twelve are elsewhere after 2,000 steps.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.8 Claims and measurements

@@ -763,7 +763,7 @@ progress("12")
 #
 # - for **every** choice to be possible for $W$: $d^2 \ge n\,(T - 1)$ and $d \ge T - 1$, the count; for
 #   tokens of one length $d \ge n$, too;
-# - for no finite $W$ to be **stationary**: $d \ge n$, or the count (enough, not needed);
+# - for no finite $W$ to be **stationary**: $d \ge n$, or the count (enough);
 # - for half of the **random** choices of Gaussian tokens in many sequences: about $n\,\nu_T$ for $p$, and
 #   $\sqrt{n\,\nu_T}$ for $W$ if that is at least $T - 1$;
 # - to **find** the best choice, at $n = 8$ and $T = 6$: many more. Every choice is certainly possible from

@@ -220,8 +220,8 @@ for sees in (visible(lengths.numpy(), 5, True), np.tile(gaps, (3, 1, 1))):
 # Does training find it? We let the first position ask alone, then three, then all. Labels are fair coins, as
 # we ask where $W$ goes, not what it learns. (The class of the next token would be a coin, too, for the
 # position that asks under a causal mask: of random tokens, those in sight tell nothing of the next.) A run is
-# **global** if every position that asks ends on its best token, and **local** if each ends on one token, but
-# not all on the best.
+# **global** if every position that asks ends on its best token (nearly all attention there), and **local** if
+# each ends on one token, but not all on the best.
 
 
 # %%
@@ -779,7 +779,8 @@ show(
 # out of the loss, but the attention is not told. A padding token has the logit $0^\top W
 # x_{ik} = 0$ and the score $y_{ik}\, v \cdot 0 = 0$.
 #
-# **Predict**: which share of positions with $m$ real tokens in sight ends on padding?
+# **Predict**: which share of positions with $m$ real tokens in sight ends on padding, with more than half of
+# its attention?
 
 
 # %%
