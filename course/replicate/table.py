@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
+from pathlib import Path
 
-from course import syllabus
 from course.replicate.rows import PAPERS, Estimate, Row
 from course.replicate.stored import measured
+
+LESSONS = Path(__file__).parents[2] / "lessons"
 
 
 def number(x: float, row: Row) -> str:
@@ -71,8 +73,8 @@ def markdown(rows: Iterable[Row]) -> str:
     rows = list(rows)
     out = ["| what | published | ours | verdict | in |", "|---|---|---|---|---|"]
     for _, _, what, said, ours, _, _, word, section in lines(rows):
-        lesson = syllabus.find(section.partition(".")[0].zfill(2))
-        out.append(f"| {what} | {said} | {ours} | {word} | [{section}](lessons/{lesson.path.stem}.ipynb) |")
+        (lesson,) = LESSONS.glob(f"{section.partition('.')[0].zfill(2)}_*.ipynb")
+        out.append(f"| {what} | {said} | {ours} | {word} | [{section}](lessons/{lesson.name}) |")
     out += ["", *(f"[{k}] {why}.  " for k, why in enumerate(reasons(rows), 1))]
     return "\n".join(out) + "\n"
 
