@@ -312,9 +312,7 @@ class Lost(NamedTuple):
     """Runs of descent that mix and have lost a token which would help, at all sizes."""
 
     pulls: list  # (pi, K, s) of each, after 3,000 steps
-    rests: (
-        np.ndarray
-    )  # whether each kept token has a share within BAR of its share at rest, and that above BAR
+    rests: np.ndarray  # whether each kept token's share is within BAR of that at rest, which is above BAR
     clear: np.ndarray  # whether no negative cost is above -.01
     back: np.ndarray  # the steps after which one is back, or inf
     lag: np.ndarray  # the least lag of a token that helps, under W_dir of the tokens not lost
