@@ -155,7 +155,7 @@ LESSONS = [
         "Cross- and self-attention",
         "The matrix W is a p for other keys, and its rank counts the queries. Where queries carry the "
         "answer, W learns a rule for new sequences.",
-        ("02", "04", "05", "06", "07", "08"),
+        ("02", "03", "04", "05", "06", "07", "08"),
     ),
     Lesson(
         "III",
@@ -163,7 +163,7 @@ LESSONS = [
         "Keys, queries and the nuclear norm",
         "Keys and queries head for another SVM and stall on the way; a ridge of one rounding error makes the "
         "published figure.",
-        ("04", "06", "08", "10"),
+        ("04", "05", "06", "08", "10"),
     ),
     Lesson(
         "III",

@@ -614,7 +614,8 @@ for n, trials in ((6, 200), (50, 20), (400, 5)):
     r = ratios[n] = np.mean(r, axis=1)
     print(f"{n:3d}{trials:9d}{ends:10d}{r[0]:16.1f}{r[-2]:12.1f}{r[-1]:7.1f}{error(W_mm).mean():8.1f}")
     kept = geometry.selected_tokens(model.attention(tokens)) == tokens.optimal
-    assert ends == kept.all(dim=1).sum() and (ends == trials if n > 6 else 190 < ends < 200)
+    assert ends == kept.all(dim=1).sum()
+    assert ends == trials if n > 6 else 190 < ends < 200
     assert error(W_mm).mean() > 1.3
 
 # %% [markdown]
