@@ -169,10 +169,10 @@ def off(data, model):
     return (model.attention(data) * data.optimal).sum(-1) < 0.5
 
 
-def left_wrong(data, W_ov):
-    """Which sequences are wrong after 400 growing steps of stage two from 0, (trials, n) bool."""
+def left_wrong(data, W_ov, steps=400):
+    """Which sequences are wrong after so many growing steps of stage two from 0, (trials, n) bool."""
     model = next_token.NextTokenTransformer(*W_ov.shape[-2:], len(W_ov), W_ov=W_ov)
-    next_token.descend(model, data, 400, schedule=train.growing)
+    next_token.descend(model, data, steps, schedule=train.growing)
     return off(data, model)
 
 
@@ -183,19 +183,28 @@ def by_themselves(data, W_ov, which):
     return vocabulary.NextTokens(data.embeddings[k], data.following[k], tokens, target), W_ov[k]
 
 
-def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21)):
-    """How many sequences are wrong in ten data sets a seed, and how many of these if trained alone.
+def confident(c, d, n, T, V, trials, seed):
+    """Data sets, and their W_ov: W_ov x_a is c in next(a)'s place, less c / V in all. Unit vectors if d is
+    None, else Gaussian."""
+    data, _ = vocabulary.next_tokens(n, T, V, d, queries=10, trials=trials, seed=seed)
+    columns = torch.eye(V, dtype=torch.float64)[data.following].mT - 1 / V
+    return data, c * columns @ torch.linalg.inv(data.embeddings.mT)
 
-    Unit vectors if d is None, else Gaussian; W_ov x_a is c in next(a)'s place, less c / V in all.
-    """
+
+def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21)):
+    """How many sequences are wrong in ten data sets a seed, and how many of these if trained alone."""
     total = np.zeros(2, int)
     for seed in seeds:
-        data, _ = vocabulary.next_tokens(n, T, V, d, queries=10, trials=10, seed=seed)
-        columns = torch.eye(V, dtype=torch.float64)[data.following].mT - 1 / V
-        W_ov = c * columns @ torch.linalg.inv(data.embeddings.mT)
+        data, W_ov = confident(c, d, n, T, V, 10, seed)
         wrong = left_wrong(data, W_ov)
         total += int(wrong.sum()), int(left_wrong(*by_themselves(data, W_ov, wrong)).sum())
     return total
+
+
+def still_wrong(steps, *, trials, seed):
+    """At c = 0.5, how many of 80 sequences of 8 tokens are wrong after so many growing steps."""
+    unit, gaussian = (left_wrong(*confident(0.5, d, 80, 8, V, trials, seed), steps) for d in (None, V))
+    return {"unit": unit.sum(-1).float(), "gaussian": gaussian.sum(-1).float()}
 
 
 def ranked(data, rank):
@@ -317,6 +326,16 @@ MEASURED = [
         {"steps": [1000, 4000, 16000]},
         trials=400,
         batch=100,
+        paired=("steps",),
+        minutes=1,
+    ),
+    Measured(
+        "16.still_wrong",
+        "Sequences that stay wrong with little confidence, after 400 steps and after six times as many.",
+        still_wrong,
+        {"steps": [400, 2400]},
+        trials=20,
+        batch=20,
         paired=("steps",),
         minutes=1,
     ),
