@@ -252,11 +252,11 @@ print("n = 8, T = 6   some a exists: Wendel  of 2,000 sets   at a finite minimum
 for d in (2, 3, 4):
     many = data.random_tokens(8, 6, d, trials=2000, seed=0)
     some = (svm.solve(svm.label_problem(many.z, many.y), throw=False).status == "optimal").mean()
-    chance = sum(math.comb(7, k) for k in range(d)) / 2**7
+    wendel = sum(math.comb(7, k) for k in range(d)) / 2**7
     few = data.random_tokens(8, 6, d, trials=100, seed=0)
     still = [runs.stopped(kind, few, steps=300).double().mean() for kind in ("p", "W")]
-    print(f"d = {d} {chance:29.2f} {some:15.2f} {still[0]:32.1f} {still[1]:5.1f}")
-    assert abs(some - chance) < 0.03
+    print(f"d = {d} {wendel:29.2f} {some:15.2f} {still[0]:32.1f} {still[1]:5.1f}")
+    assert abs(some - wendel) < 0.03
     assert (still[0] > 0.15) == (d == 2)
     assert still[1] < 0.08
 
@@ -679,8 +679,8 @@ check("12.4", win_all)
 # For $n = 8$, $T = 6$ we draw one choice of each of 400 data sets, without a look at the scores. We print
 # $P$, as *foreseen* by 12.3's law ($p$) or Proposition ($W$) and as measured, the mean $m$ of the possible
 # choices, and numbers of locally optimal ones: *random* is $T^n P\, \mathbb E\, w_m$; *real* has the real
-# scores, over all labels and 128 new heads. *Own* has independent scores, but the choices' own $k_i$. The last
-# column is by how much it exceeds *real* (± standard error).
+# scores, over all labels and 128 new heads. *Own* has independent scores, but the choices' own $k_i$. The
+# last column is by how much it exceeds *real* (± standard error).
 
 # %%
 print("      d  foreseen  measured   mean m    random     real     own - real")
@@ -725,8 +725,8 @@ show(
     alt="Left: the number of locally optimal choices against d for p and W. It rises to almost two "
     "thousand, near d = 10 to 12 for p and d = 3 for W, and falls to one. Right: of the runs that could be "
     "global, the share that is, against the number of locally optimal choices. From 1 at one choice it "
-    "falls, for small problems to about 0.3 at nine, for n = 8 to 0.5 at 38 and to 0.1 or 0.2 at a thousand, far "
-    "above one over the number.",
+    "falls, for small problems to about 0.3 at nine, for n = 8 to 0.5 at 38 and to 0.1 or 0.2 at a thousand, "
+    "far above one over the number.",
 )
 
 # %% [markdown]
