@@ -376,6 +376,17 @@ def lateness(path, at, a, b, solution, laws, constant, weights_to_come: Callable
     return np.stack([stays, R / (a * stays**b), R * math.tan(goal) / own, own / constant, u / own])
 
 
+def against_own(path: Tensor, at, tokens, chosen: Tensor, goal: float) -> tuple:
+    """Each run against the SVM of the tokens that it selects in the end: from which step on it stays within
+    the angle `goal` (inf: never), whether some are not `chosen`, and whether these have the smaller loss with
+    all attention on them, (trials,) each."""
+    own = geometry.selected_tokens(_logits(tokens, "W", path[-1]))
+    stays = arrival(path, at, limit(tokens, "W", own, "fro")[1].value, goal)
+    loss = [losses.logistic(tokens.scores.gather(-1, x[..., None])).mean((-1, -2)) for x in (own, chosen)]
+    other = (own != chosen).any(-1)
+    return np.nan_to_num(stays, nan=np.inf), other.numpy(), (other & (loss[0] < loss[1])).numpy()
+
+
 def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Tensor:
     """What the stored sweeps hold of a run: (40,) or (40, records)."""
     found = sweeps[parameter].sel(parameter=parameter, optimiser=optimiser)[what]

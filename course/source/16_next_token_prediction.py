@@ -804,7 +804,7 @@ assert share_b < 0.05
 # | late pulls of the tight rows, Figure 1 | $\lambda_r$: 2 to 8 ninths | to three decimals |
 # | late slope of the log of the excess | $-\eta/\lVert \hat W\rVert$ below $\eta^*$ | within 1% in 30 runs |
 # | new sentences (16.2's unit vectors) | heights; ties: dual variables, copies | all 12,733, trained long |
-# | exact $\hat W_{\mathrm{ov}}$ | more confidence, fewer wrong | 11, 7, 0; Gaussian 120, 101, < 20; 6 times longer: little less |
+# | exact $\hat W_{\mathrm{ov}}$ | more confidence, fewer wrong | 11, 7, 0; Gaussian 120, 101, < 20 |
 # | cycles | $W_{\mathrm{fin}}$ within components, $W_{\mathrm{dir}}$ between | within 4% there; cosine .989 |
 
 # %% [markdown]

@@ -21,7 +21,7 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the offset, and its part $r$ across), [lesson
 # 02](02_hard_margin_svm.ipynb) (section 2.7), [lesson 03](03_optimizer_geometry.ipynb) (norms), [lesson
 # 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson 08](08_regularization_path.ipynb) (the offset of a
-# path), [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$) and, in 17.5 only, [lesson
+# path), [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$) and, in 17.6 only, [lesson
 # 11](11_key_query_nuclear.ipynb). About 90 minutes (135 with a pencil) without the optional sections, four
 # exercises.
 
@@ -427,7 +427,7 @@ assert close.all(), again.format("17.3")
 
 # %%
 ONE, LN10 = math.radians(1), math.log(10)
-seeds = [17, batch_seed(0, {"parameter": "W"}, 0)]  # the second: of the stored runs in 17.5
+seeds = [17, batch_seed(0, {"parameter": "W"}, 0)]  # the second: of the stored runs in 17.6
 short = helper.followed(seeds, 0.1, [*range(50, 5000, 50), *range(5000, 21_001, 100)])
 log_j = [  # log10 of the plain steps to every fifth place, (40, places)
     [clock(short.way[:i], short.log_g[:i, k], 1.0, 1.0) for i in range(5, len(short.way) + 1, 5)]
@@ -468,100 +468,6 @@ show(
 # %% [markdown]
 # **Figure 2.** The angle against plain steps, read from NGD's. Until it changes tokens, the orange run turns
 # to another SVM, 34° from that of its last tokens.
-
-# %% [markdown]
-# Now the title's question, on our twenty problems, with longer steps, too, in units of $\eta^*$, the longest
-# that settles (17.4). Plain descent's steps are read, the others' counted: 21,000 of 0.1, 700 of the rest.
-# *By hand* is the clock at the length where the law, with NGD's memory, has one degree. *Stays* is the step
-# from which on a run is below one degree.
-#
-# Why is a run late? Where it begins to stay we read three factors. *Clock* is $R$ over its clock's at that
-# step; *law* is $R$ over the length at which the law, with the run's own memory, has one degree; *memory* is
-# the law's constant with this memory, over that with NGD's. In each problem, stays over by hand is law times
-# memory over clock (for growing steps, to the power $2/3$). Medians are over the runs that stay; *other
-# tokens* counts runs that select others than NGD. Below are twenty larger problems, $n = 8$, $T = d = 12$.
-# **Predict:** which factor is off at $2\eta^*$, and which at $8\eta^*$?
-
-
-# %%
-def race(raced, on, chosen, solution, laws, constant):
-    """Print medians for each run (path, steps, scale and power of its clock); return when each stays."""
-    stays = {}
-    for name, (path, at, scale, power) in raced.items():
-        # `lateness`: that step; clock, law, memory there; ||u|| over the constant; each (20,), NaN if never
-        run = helper.lateness(path, at, scale, power, solution, laws, constant, weights_to_come, ONE)
-        hand = (constant / math.tan(ONE) / scale) ** (1 / power) + 0 * run[0]
-        other = (geometry.selected_tokens(logits(path[-1], on)) != chosen).any(-1).numpy()
-        # rounding errors grow in wide zigzags: coarser there
-        units = {"4": (20, 0.1, 0.2, 0.1), "8": (100, 0.2, 0.4, 0.2)}.get(name[5:6], (20, 0.01, 0.01, 0.01))
-        row = [u * round(np.nanmedian(x) / u) for u, x in zip((10, *units), (hand, *run[:4]), strict=True)]
-        print("{:20s}{:10,}{:9,}{:9.2f}{:8.2f}{:9.2f}".format(name, *row), f"{other.sum():9d} of 20")
-        late, long = np.nanmedian(run[0] / hand) - 1, name[5:6] in "248" or name == "Polyak"
-        assert late > 0.1 if long else abs(late) < 0.06, again.format("17.2")
-        if name[5:6] != "8":  # a zigzag counts by its square
-            square = np.nanmedian(np.hypot(1, run[4]))
-            assert abs(np.nanmedian(run[2]) - square) < 0.06, again.format("17.1")
-        assert np.isnan(run[0, other]).all()
-        stays[name] = run[0]
-    return stays
-
-
-# `laws`: rows, lam and c of each problem (an error where the law's conditions fail); star: its eta*
-chosen, solution, laws, star = helper.svm_of(tokens, runs["NGD"][-1])
-r, r_0, constant = helper.across(laws, runs["NGD"][-1], weights_to_come)  # norms: r, r_0, both
-mu = mu_hat.numpy()
-log_s = np.array([m * plain_length(*law, 1.0, 1) / LN10 for m, law in zip(mu, laws, strict=True)])
-medians, off = np.median([mu, r, r_0, log_s], 1), [0.001, 0.06, 0.06, 0.06]
-assert np.allclose(medians, [0.292, 7.0, 7.3, -1.7], atol=off), again.format("17.2")
-
-at, factors = range(1, 701), (0.5, 0.9, 1.1, 1.5, 2, 3, 4, 8)
-paths = {k: descend(lambda j, W, g, k=k: k * star, at)[0] for k in factors}
-raced = {"NGD, 0.1": (short.W[:, :20], short.at, 0.1, 1)}
-raced |= {f"NGD, {k} eta*": (paths[k], at, k * star, 1) for k in (0.9, 2, 4, 8)}
-raced["growing"] = descend(rules["growing"], at)[0], at, 1 / 15, 1.5
-raced["Polyak"] = descend(rules["Polyak"], at)[0], at, 1 / mu, 1
-print("one degree (medians)   by hand    stays    clock     law   memory   other tokens")
-by_hand = np.median(mu * constant / math.tan(ONE) / LN10 - log_s)
-print(f"plain, log10{by_hand:18.0f}{np.median(plain[:20]):9.0f}")
-passed = 0.1 * race(raced, tokens, chosen, solution, laws, constant)["growing"] ** 0.5 > star
-early = helper.across(laws, runs["NGD"][times["NGD"].index(300)], weights_to_come)[2] / constant
-print(f"growing steps pass eta* before they stay: {passed.sum()} of 20")
-print(f"the constant with the memory of NGD's step 300, over that of 3,000: {np.median(early):.2f}")
-
-print("larger problems")
-larger = data.random_tokens(8, 12, 12, trials=20, seed=6)
-theirs = descend(lambda j, W, g: 0.1, [3000], larger)[0][-1]
-chosen, best, laws, longest = helper.svm_of(larger, theirs)
-raced = {}
-for k in (0.9, 2, 4, 8):
-    path, *_ = descend(lambda j, W, g, k=k: k * longest, at, larger)
-    raced[f"NGD, {k} eta*"] = path, at, k * longest, 1
-last = race(raced, larger, chosen, best, laws, helper.across(laws, theirs, weights_to_come)[2])
-
-# %% [markdown]
-# By hand four rows are right to 5% (of plain descent the exponent; $10^{75}$ above came from the constants'
-# medians), growing steps, too, which pass $\eta^*$ in 8 problems.
-#
-# **Clock, then law.** At $2\eta^*$ $R$ is 73% of $\eta j$. A zigzag adds a part $u$ that does not fade
-# (17.4), but it counts by its square: in the first table the law costs 2% at $2\eta^*$, and about a fifth at
-# $4\eta^*$.
-#
-# <details><summary>The square</summary>
-#
-# $u$ is nearly perpendicular to $r + r_0$: where it is $q$ times the constant, a run needs $\sqrt{1 + q^2}$
-# times the law's length. In the median $q$ is about .2 at $2\eta^*$, and about .6 at $4\eta^*$.
-# </details>
-#
-# **Memory.** Long first steps seem to leave more: the constant is 5% larger at $2\eta^*$, 8% with Polyak's
-# steps, which therefore lie above the one curve of Figure 1.
-#
-# **What longer steps change.** At $4\eta^*$ half of the clock is left, so $R$ grows twice as fast as with
-# $\eta^*$: in both tables such steps stay first in the median, from about step 160 on. Some runs turn to
-# another SVM: of the larger problems 4 of twenty at $.9\eta^*$, and 12 at $8\eta^*$.
-#
-# **The answer:** the length decides the angle, the clock the steps to it. Up to $.9\eta^*$, where the tokens
-# are NGD's, both are known to about 5% in the median, from the SVM and a memory. Ours was read after ten
-# times the steps of the run at $.9\eta^*$; after as many, the constant comes out a tenth too small.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Which steps settle, and how soon
@@ -693,7 +599,7 @@ assert total[0, 0] <= 2 < 3 <= total[1, 0], again.format("17.4")
 # %% [markdown]
 # The settling length is 167 in the median, and one degree 3.5 such lengths away: at $R = 600$ still 250 of
 # six hundred are off by over 1%. Where $\kappa_{\min} R$ is below 2, nearly all are; from 2 to 4 is not
-# shown. (The table of 17.3 has medians.)
+# shown.
 #
 # Where both numbers are above 4, at the three lengths together, 1 of 535 is off, if the tokens at
 # $R = 200$ are the last, and 4 of 9 if they change later, as in Figure 2's orange run: then $R$ counts from
@@ -703,6 +609,9 @@ assert total[0, 0] <= 2 < 3 <= total[1, 0], again.format("17.4")
 # direction of the span, and count how many are ever off by more than a share of a step in steps 500 to 700.
 
 # %%
+# `laws`: rows, lam and c of each problem (an error where the law's conditions fail); star: its eta*
+chosen, solution, laws, star = helper.svm_of(tokens, runs["NGD"][-1])
+mu = mu_hat.numpy()
 print(f"eta*: {star.min():.1f} to {star.max():.1f}, median {np.median(star):.1f}")
 print("steps        off r, of 20 problems: by over .03 steps   by over half a step")
 for factor in (0.97, 1.03, 10.0):
@@ -718,6 +627,8 @@ print(f"Polyak's step, 1 / mu_hat, is above eta* in {(1 / mu > star).sum()} of 2
 # beyond.
 
 # %%
+at, factors = range(1, 701), (0.5, 0.9, 1.1, 1.5, 2, 3, 4, 8)
+paths = {k: descend(lambda j, W, g, k=k: k * star, at)[0] for k in factors}
 last = torch.stack([path[-1] * W_mm for path in paths.values()]).sum((-1, -2)) * mu_hat
 share = last.numpy() / (700 * np.outer(factors, star))  # of the clock, (8, 20)
 steps = np.array([helper.arrival(path, at, W_mm, ONE) for path in paths.values()])  # (8, 20)
@@ -777,7 +688,101 @@ widgets.sliders(
 )
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 17.5 Every rate in one table *(optional)*
+# ## 17.5 The race
+#
+# Now the title's question, on our twenty problems, with longer steps, too, in units of $\eta^*$. Plain
+# descent's steps are read, the others' counted: 21,000 of 0.1, 700 of the rest. *By hand* is the clock at the
+# length where the law, with NGD's memory, has one degree. *Stays* is the step from which on a run is below
+# one degree.
+#
+# Why is a run late? Where it begins to stay we read three factors. *Clock* is $R$ over its clock's at that
+# step; *law* is $R$ over the length at which the law, with the run's own memory, has one degree; *memory* is
+# the law's constant with this memory, over that with NGD's. In each problem, stays over by hand is law times
+# memory over clock (for growing steps, to the power $2/3$). Medians are over the runs that stay; *other
+# tokens* counts runs that select others than NGD. Below are twenty larger problems, $n = 8$, $T = d = 12$.
+# **Predict:** which factor is off at $2\eta^*$, and which at $8\eta^*$?
+
+
+# %%
+def race(raced, on, chosen, solution, laws, constant):
+    """Print medians for each run (path, steps, scale and power of its clock)."""
+    for name, (path, at, scale, power) in raced.items():
+        # `lateness`: that step; clock, law, memory there; ||u|| over the constant; each (20,), NaN if never
+        run = helper.lateness(path, at, scale, power, solution, laws, constant, weights_to_come, ONE)
+        hand = (constant / math.tan(ONE) / scale) ** (1 / power) + 0 * run[0]
+        other = (geometry.selected_tokens(logits(path[-1], on)) != chosen).any(-1).numpy()
+        # rounding errors grow in wide zigzags: coarser there
+        units = {"4": (20, 0.1, 0.2, 0.1), "8": (100, 0.2, 0.4, 0.2)}.get(name[5:6], (20, 0.01, 0.01, 0.01))
+        row = [u * round(np.nanmedian(x) / u) for u, x in zip((10, *units), (hand, *run[:4]), strict=True)]
+        print("{:20s}{:10,}{:9,}{:9.2f}{:8.2f}{:9.2f}".format(name, *row), f"{other.sum():9d} of 20")
+        late, long = np.nanmedian(run[0] / hand) - 1, name[5:6] in "248" or name == "Polyak"
+        assert late > 0.1 if long else abs(late) < 0.06, again.format("17.2")
+        if name[5:6] != "8":  # a zigzag counts by its square
+            square = np.nanmedian(np.hypot(1, run[4]))
+            assert abs(np.nanmedian(run[2]) - square) < 0.06, again.format("17.1")
+        assert np.isnan(run[0, other]).all()
+
+
+r, r_0, constant = helper.across(laws, runs["NGD"][-1], weights_to_come)  # norms: r, r_0, both
+log_s = np.array([m * plain_length(*law, 1.0, 1) / LN10 for m, law in zip(mu, laws, strict=True)])
+medians, off = np.median([mu, r, r_0, log_s], 1), [0.001, 0.06, 0.06, 0.06]
+assert np.allclose(medians, [0.292, 7.0, 7.3, -1.7], atol=off), again.format("17.2")
+
+raced = {"NGD, 0.1": (short.W[:, :20], short.at, 0.1, 1)}
+raced |= {f"NGD, {k} eta*": (paths[k], at, k * star, 1) for k in (0.9, 2, 4, 8)}
+raced["growing"] = descend(rules["growing"], at)[0], at, 1 / 15, 1.5
+raced["Polyak"] = descend(rules["Polyak"], at)[0], at, 1 / mu, 1
+print("one degree (medians)   by hand    stays    clock     law   memory   other tokens")
+by_hand = np.median(mu * constant / math.tan(ONE) / LN10 - log_s)
+print(f"plain, log10{by_hand:18.0f}{np.median(plain[:20]):9.0f}")
+race(raced, tokens, chosen, solution, laws, constant)
+
+print("larger problems")
+larger = data.random_tokens(8, 12, 12, trials=20, seed=6)
+theirs = descend(lambda j, W, g: 0.1, [3000], larger)[0][-1]
+chosen, best, laws, longest = helper.svm_of(larger, theirs)
+raced = {}
+for k in (0.9, 2, 4, 8):
+    path, *_ = descend(lambda j, W, g, k=k: k * longest, at, larger)
+    raced[f"NGD, {k} eta*"] = path, at, k * longest, 1
+race(raced, larger, chosen, best, laws, helper.across(laws, theirs, weights_to_come)[2])
+
+print("\nthe same, each against the SVM of its own tokens")
+for name, (path, when, *_) in raced.items():
+    stays, other, less = helper.against_own(path, when, larger, chosen, ONE)
+    u = {"4": 20, "8": 100}.get(name[5:6], 10)  # as above
+    said = f"stays {u * round(np.median(stays) / u):4d}   other tokens {other.sum():2d}"
+    print(f"{name:15s} {said}, {less.sum():2d} of them with less loss in the end")
+
+# %% [markdown]
+# By hand four rows are right to 5% (of plain descent the exponent; $10^{75}$ above came from the constants'
+# medians), growing steps, too.
+#
+# **Clock, then law.** At $2\eta^*$ $R$ is 73% of $\eta j$. A zigzag adds a part $u$ that does not fade,
+# but it counts by its square: in the first table the law costs 2% at $2\eta^*$, and about a fifth at
+# $4\eta^*$.
+#
+# <details><summary>The square</summary>
+#
+# $u$ is nearly perpendicular to $r + r_0$: where it is $q$ times the constant, a run needs $\sqrt{1 + q^2}$
+# times the law's length: 1.02 and 1.20 say that $q$ is about .2 at $2\eta^*$ and .66 at $4\eta^*$. (The cell
+# holds the medians of both against each other.)
+# </details>
+#
+# **Memory.** Long first steps seem to leave more: the constant is 5% larger at $2\eta^*$, 8% with Polyak's
+# steps, which therefore lie above the one curve of Figure 1.
+#
+# **What longer steps change.** At $4\eta^*$ half of the clock is left, so $R$ grows twice as fast as with
+# $\eta^*$: in both tables such steps stay first in the median, from about step 160 on. Some runs turn to
+# another SVM: of the larger problems 4 of twenty at $.9\eta^*$, and 12 at $8\eta^*$. That is no cost in
+# itself: they come to their own SVM about as soon, and half of them or more with *less* loss in the end.
+#
+# **The answer:** the length decides the angle, the clock the steps to it. Up to $.9\eta^*$, where the tokens
+# are NGD's, both are known to about 5% in the median, from the SVM and a memory. Ours was read after ten
+# times the steps of the run at $.9\eta^*$.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.6 Every rate in one table *(optional)*
 #
 # Each optimiser is held against the SVM of *its* norm (lesson 03): sign descent and Adam against the maximum
 # norm's, spectral descent and **Muon** (a polynomial for the polar factor) against the spectral norm's,
@@ -862,7 +867,7 @@ for row, (name, what, *_) in enumerate(table):
 # after 500 steps on $p$ and $W$ NGD's is over five times theirs. (A blank: not run, or not recorded there.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 17.6 Claims and measurements *(optional)*
+# ## 17.7 Claims and measurements *(optional)*
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
@@ -909,7 +914,7 @@ progress("17")
 #   and M. Telgarsky (2021, arXiv 1906.04540), Z. Ji, N. Srebro, M. Telgarsky (2021, arXiv 2107.00595):
 #   linear models: plain descent's $\log j$, the equation for $r$ (Soudry and others), and faster rates.
 # - C. Fan, M. Schmidt, C. Thrampoulidis, *Implicit Bias of Spectral Descent and Muon on Multiclass Separable
-#   Data* (2025, arXiv 2502.04664): [F] in 17.5.
+#   Data* (2025, arXiv 2502.04664): [F] in 17.6.
 #
 # **New in the library:** [`rates.strengths`](../mini_attn/rates.py),
 # [`rates.log_excess`](../mini_attn/rates.py), [`rates.remainder`](../mini_attn/rates.py),
