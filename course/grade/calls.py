@@ -7,7 +7,8 @@ mappings without a file that a fork shares: their pages outlive them where only 
 with a table of files of their own, and huge pages, of which a part would keep the whole; filters like this
 one, for which the kernel has room once for all; filters of sockets, because some kernels hang for good where
 thousands are freed at once; the kernel's log, where a crash leaves a line that all could read, and another
-limit for what a crash leaves; namespaces and mounts; every socket but those between the sandbox's own
+limit for what a crash leaves; what says or changes which pages of files the machine has in memory, which
+outlive a sandbox; namespaces and mounts; every socket but those between the sandbox's own
 processes; and doors into the kernel that no exercise needs (io_uring, bpf, ptrace, ...), all that are newer
 than this list included. The caller gets an ordinary error; Python, asyncio included, takes poll where there
 is no epoll.
@@ -85,6 +86,10 @@ CLOSED = {
     "splice": (275, 76),
     "tee": (276, 77),
     "sendfile": (40, 71),  # to a socket, which then holds whole pages for a byte; programs fall back on write
+    "fadvise64": (221, 223),
+    "cachestat": (451, 451),
+    "mincore": (27, 232),
+    "preadv2": (327, 286),  # it reads only what is in memory, if asked to
     "mbind": (237, 235),  # a policy of a file in memory stays with it, where nobody counts it
     "set_mempolicy": (238, 237),
     "set_mempolicy_home_node": (450, 450),

@@ -199,7 +199,10 @@ def _limit(limits: dict) -> None:
         ("MSGQUEUE", 0),
         ("NOFILE", 256),
     ):
-        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+        kind = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(kind)[1]  # of the shell that grades: it may be lower already
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
     if sys.platform == "linux":  # no huge pages: one of which a part is left counts as that part
         ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, *map(ctypes.c_ulong, (1, 0, 0, 0)))
 

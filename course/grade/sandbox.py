@@ -138,8 +138,10 @@ class Sandbox:
             GraderError: no sandbox could be started, twice.
         """
         report, skip, waiting, failed = Report(), set(), dict(exercises), False
+        seen = False  # whether an earlier life had the inputs
         deadline = time.monotonic() + (self.limits.total_seconds if seconds is None else seconds)
         while (left := deadline - time.monotonic()) > 0:
+            told = dict(report.cell_errors), {id: [*names] for id, names in report.registered.items()}
             listener = Listener(report, cells, {id: len(cases) for id, (_, cases) in waiting.items()})
             try:
                 reason, place = self._live(listener, cells, skip, waiting, left), listener.place
@@ -149,17 +151,23 @@ class Sandbox:
                 failed = True
                 time.sleep(1)
                 continue
+            if (
+                seen
+            ):  # it could have left them for this one, in what the kernel keeps of files: its cells' word
+                report.cell_errors, report.registered = told  # would be the inputs' on the student's page
             if reason is None:
                 return report
             if isinstance(place, int):
                 skip.add(place)
-                report.problems[f"cell {place + 1}"] = reason
+                if not seen:
+                    report.problems[f"cell {place + 1}"] = reason
             elif place is not None:
                 report.problems[place] = reason
                 waiting = {id: waiting[id] for id in list(waiting)[list(waiting).index(place) + 1 :]}
             else:
                 report.problems |= dict.fromkeys(waiting, reason)
                 return report
+            seen = seen or listener.stage in ("exercises", "done")
             if not waiting:
                 return report
         if waiting:

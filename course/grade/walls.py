@@ -56,9 +56,15 @@ def require() -> None:
         )
     if not calls.supported():
         raise SandboxMissing(f"Grading knows no list of system calls for a {platform.machine()}. {UNSAFE}")
-    probe = subprocess.run(
-        [*_base(), "/usr/bin/true"], capture_output=True, text=True, timeout=30, check=False
-    )
+    try:
+        probe = subprocess.run(
+            [*_base(), "/usr/bin/true"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise SandboxMissing(
+            "bubblewrap is installed but did not make a sandbox within 30 seconds: the machine may be too busy, "
+            f"or the shell may ignore the signal SIGCHLD: start the grader from another. {UNSAFE}"
+        ) from None
     if probe.returncode:
         raise SandboxMissing(
             f"bubblewrap is installed but cannot make a sandbox here ({probe.stderr.strip()}): allow "

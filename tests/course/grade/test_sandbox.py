@@ -189,3 +189,26 @@ def test_without_walls_the_same_code_runs(lesson, cases):
     with walls.Sandbox(lesson.withheld, unsafe=True) as box:
         report = box.call(["def square(x):\n    return x**2"], {"99.1": ("square", cases["99.1"])})
     assert [answer.error for answer in report.answers["99.1"]] == [None, None]
+
+
+def test_what_the_cells_of_a_later_life_say_is_not_told(lesson, cases, tmp_path):
+    """An earlier one had the inputs, and could have left them where this one finds them."""
+    left = str(tmp_path / "left")
+    cells = [
+        f"import os\nassert not os.path.exists({left!r}), 'the input was 3'",
+        f"def square(x):\n    open({left!r}, 'w').close()\n    os._exit(0)",
+        "def total(x):\n    return 3",
+    ]
+    with walls.Sandbox(lesson.withheld, unsafe=True) as box:
+        report = box.call(cells, {"99.1": ("square", cases["99.1"]), "99.2": ("total", cases["99.2"])})
+    assert [answer.value for answer in report.answers["99.2"]] == [3, 3]
+    assert (report.problems.keys(), report.cell_errors) == ({"99.1"}, {})
+
+
+def test_a_probe_that_hangs_says_what_it_may_be(monkeypatch):
+    def hang(*arguments, **options):
+        raise subprocess.TimeoutExpired(arguments, 30)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    with pytest.raises(walls.SandboxMissing, match="SIGCHLD"):
+        walls.require()

@@ -59,3 +59,29 @@ def test_shapes_are_checked():
         svm.next_problem(E, torch.zeros(2, dtype=torch.int64))
     with pytest.raises(ValueError, match="0 to V - 1"):
         svm.next_problem(E, torch.tensor([0, 1, 3]))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_the_next_tokens_may_be_integers_of_any_size(dtype):
+    following = torch.tensor([1, 0, 2])
+    small = svm.next_problem(torch.eye(3).double(), following.to(dtype))
+    assert torch.equal(small.a, svm.next_problem(torch.eye(3).double(), following).a)
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "following", "says"),
+    [
+        (torch.eye(2).double(), torch.tensor([True, False]), "so integers; got"),
+        (torch.eye(2).double(), torch.tensor([1.0, 0.0]), "so integers; got"),
+        ([[1.0, 0.0], [0.0, 1.0]], torch.tensor([1, 0]), "use torch"),
+        (torch.ones(2), torch.tensor([1, 0]), "2 dimensions or more"),
+    ],
+)
+def test_what_is_no_collocation_is_said(embeddings, following, says):
+    with pytest.raises(ValueError, match=says):
+        svm.next_problem(embeddings, following)
+
+
+def test_an_order_of_no_tensor_is_said():
+    with pytest.raises(ValueError, match="use torch"):
+        svm.order_problem([[1.0, 0.0]], torch.zeros(1, 1, 1, dtype=torch.bool))
