@@ -62,7 +62,7 @@ def require() -> None:
         )
     except subprocess.TimeoutExpired:
         raise SandboxMissing(
-            "bubblewrap is installed but did not make a sandbox within 30 seconds: the machine may be too busy, "
+            "bubblewrap is installed but made no sandbox within 30 seconds: the machine may be too busy, "
             f"or the shell may ignore the signal SIGCHLD: start the grader from another. {UNSAFE}"
         ) from None
     if probe.returncode:
