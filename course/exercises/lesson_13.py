@@ -264,7 +264,7 @@ THIRD = Exercise(
     id="13.3",
     title="The third part",
     points=4,
-    minutes=25,
+    minutes=30,
     difficulty=3,
     reference=_third,
     cases=_third_cases,
@@ -302,80 +302,75 @@ THIRD = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.4 will it mix
-def _slopes_by(
-    best=lambda X, V, y: (y * _head(X, V)).argmax(),
-    gradient=lambda X, V, b: _gradient(X[b], V),
-    ways=lambda X, b: X - X[b],
-    signed=lambda y: y,
+# --------------------------------------------------------------------------- 13.4 when is it back
+def _back_by(
+    short=lambda s: 1 - s / 0.005, strength=lambda pull, K: -K * pull, when=lambda now, more: now + now * more
 ):
-    def answer(X, V, y):
-        b = best(X, V, y)
-        return signed(y) * (ways(X, b) * gradient(X, V, b)).sum(axis=-1)
+    def answer(pull, K, s, now):
+        return when(now, short(s) / strength(pull, K))
 
     return answer
 
 
-_slopes = _slopes_by()
+_back = _back_by()
 
 
-def _slopes_cases(rng):
-    """Both labels; the best token is never the first, and an edge rises just where the label is -1."""
-    cases = []
-    for y, T, d in ((-1.0, 3, 2), (1.0, 4, 3), (-1.0, 5, 4), (-1.0, 4, 6), (1.0, 3, 5)):
-        while True:
-            X, V = _units(rng, T, d) * rng.uniform(0.7, 1.3, size=(T, 1)), _units(rng, d + 1, d)
-            V *= rng.uniform(0.3, 0.6, size=(d + 1, 1))
-            f, b = _head(X, V), (y * _head(X, V)).argmax()
-            slopes = _slopes(X, V, y)
-            clear = np.ptp(f) > 0.2 and np.abs(np.delete(slopes, b)).min() > 0.05
-            if b > 0 and clear and (slopes.max() > 0) == (y < 0):
-                break
-        cases.append((X, V, y))
-    return cases
+def _back_cases(rng):
+    """K far from 1, attention of a tenth to two thirds of 1/2 %, so that no part is small."""
+    return [
+        (-rng.uniform(0.1, 0.6), rng.uniform(*K), rng.uniform(0.1, 0.65) * 0.005, rng.uniform(1000, 5000))
+        for K in ((1.5, 4.0), (0.2, 0.6), (2.0, 5.0))
+    ]
 
 
-SLOPES = Exercise(
+def _constant_pull(pull, K, s, now):
+    """As if the pull stayed: log attention grows by K |pi| for each unit of log time."""
+    return now * (0.005 / s) ** (1 / (K * -pull))
+
+
+BACK = Exercise(
     id="13.4",
-    title="Will it mix?",
+    title="When is it back?",
     points=3,
     minutes=10,
-    difficulty=1,
-    reference=_slopes,
-    cases=_slopes_cases,
+    difficulty=2,
+    reference=_back,
+    cases=_back_cases,
     misconceptions=known(
-        _slopes_by(signed=lambda y: 1),
-        "That is how fast f grows. Asked is y f: for the label -1 what lowers f helps.",
-        _slopes_by(best=lambda X, V, y: _head(X, V).argmax()),
-        "The best token has the largest y f: for the label -1 that is the smallest f.",
-        _slopes_by(best=lambda X, V, y: (y * _head(X, V)).argmin()),
-        "Those edges leave the worst token: the best has the largest y f.",
-        _slopes_by(ways=lambda X, b: X[b] - X),
-        "A sign: attention moves to x_t, so xbar moves along x_t - x_b.",
-        _slopes_by(ways=lambda X, b: X),
-        "Attention is moved, not added: what x_t gains the best token loses. xbar moves along x_t - x_b.",
-        lambda X, V, y: y * (_head(X, V) - _head(X, V)[(y * _head(X, V)).argmax()]),
-        "That compares the two ends of each edge: never above 0. Asked is the slope where it starts.",
-        _slopes_by(gradient=lambda X, V, b: _gradient(X, V)),
-        "Those are the slopes where the edges end: all start at the best token, take f's gradient there.",
-        _slopes_by(gradient=lambda X, V, b: _gradient(X.mean(axis=0), V)),
-        "The gradient is the one at the best token, not at the tokens' mean: there all attention is.",
-        _slopes_by(
-            ways=lambda X, b: (X - X[b]) / np.maximum(np.linalg.norm(X - X[b], axis=1, keepdims=True), 1e-300)
-        ),
-        "That is per unit of length. Per unit of attention xbar moves by the whole x_t - x_b.",
-        lambda X, V, y: (_slopes(X, V, y) > 0).astype(float),
-        "Return the rates themselves, not only whether they are above 0.",
-        lambda X, V, y: _slopes(X, V, y).max(),
-        "One number for each token, not only the largest.",
-        lambda X, V, y: np.delete(_slopes(X, V, y), (y * _head(X, V)).argmax()),
-        "The best token itself belongs to the answer, with the rate 0.",
-        lambda X, V, y: (
-            -_slopes(X, V, y) / (1 + np.exp(y * _head(X, V).max() if y > 0 else y * _head(X, V).min()))
-        ),
-        "That is the cost, the growth of the loss. Asked is the growth of y f itself.",
+        _constant_pull,
+        "The pull does not stay: it grows with attention and with time. Follow 1 / r, with r = |pi| / tau.",
+        _back_by(short=lambda s: 1.0),
+        "That is when its attention would be without bound. It is back earlier, at 1/2 %.",
+        _back_by(when=lambda now, more: now * more),
+        "That is how many steps more. Return the step itself: add now.",
+        _back_by(strength=lambda pull, K: K * pull),
+        "A sign: pi is below 0, and the token comes back later than now.",
+        _back_by(strength=lambda pull, K: -pull),
+        "Its own K is missing: the lag falls by K |pi| per unit of log time.",
+        _back_by(strength=lambda pull, K: -pull / K),
+        "K times the pull, not the pull divided by K, moves the lag.",
+        _back_by(strength=lambda pull, K: K * pull**2),
+        "The pull counts once: 1 / r falls at the rate K, from now / |pi|.",
+        _back_by(short=lambda s: 0.005 / s - 1),
+        "1 / r falls linearly, r does not: when attention is 0.005, 1 / r is s / 0.005 of what it was.",
+        _back_by(short=lambda s: np.log(0.005 / s)),
+        "Attention does not grow like a power of time: r obeys dr/dtau = K r^2, not K r.",
+        _back_by(short=lambda s: s / 0.005),
+        "1 / r is to fall from the whole to s / 0.005 of it: by 1 - s / 0.005.",
+        _back_by(short=lambda s: 1 - s / 0.5),
+        "1/2 % is 0.005.",
+        _back_by(short=lambda s: 1 - s / 0.05),
+        "1/2 % is 0.005, not 0.05.",
+        _back_by(when=lambda now, more: 1 + more),
+        "That is in units of now: multiply by it.",
+        _back_by(when=lambda now, more: now + more),
+        "At the step now, r is |pi| / now: the time that 1 / r needs is in units of now.",
+        lambda pull, K, s, now: now * np.exp((1 - s / 0.005) / (-K * pull)),
+        "Time enters through pi = r tau: solve dr/dtau = K r^2, not an equation in log tau alone.",
+        lambda pull, K, s, now: now,
+        "It has less than 1/2 % at the step now: it takes longer.",
     ),
 )
 
 
-EXERCISES = [CEILING, PARTS, THIRD, SLOPES]
+EXERCISES = [CEILING, PARTS, THIRD, BACK]

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 import xarray as xr
 from scipy.integrate import solve_ivp
-from scipy.optimize import nnls
 from scipy.special import expit, log_softmax, ndtr, softmax
 
 from course.replicate.stored import Measured, measured
@@ -125,12 +124,15 @@ def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
     prices, lags = costs_and_lags(tokens, head, log_s.exp(), kept, loss)
     least = prices.masked_fill(kept, torch.inf).argmin(-1, keepdim=True)
     none = kept.all(-1)
+    smooth = kind != "relu"  # nearly kinked, the best mixture is slow to find
+    best = mixtures.best_mixture(head, tokens) > 1e-6 if smooth else torch.zeros_like(kept)
     return {
         "last": R.float(),
         "error": error.nan_to_num(torch.inf).float(),  # of the rates, in units of 1 / ||W_dir||
         "accepted": optimal & (error < 0.5) & (R >= 16),
         "label": tokens.y.to(torch.int8),
         "kept": kept.sum(-1).to(torch.int8),
+        "best": (kept == best).all(-1),  # the best mixture's tokens (False for the ReLU: not asked)
         "rises": (mixtures.costs(head, tokens, corners, loss) < -1e-9).any(-1),  # an edge from the best token
         "corner": (at_end.abs() < 2**0.5).sum(-1).to(torch.int8),  # units V_k with scale |V_k.xbar| < sqrt(2)
         "certified": (inner.abs() <= 2**0.5).all(-1).all(-1),  # gelu is convex there
@@ -315,13 +317,6 @@ class Lost(NamedTuple):
     rests: np.ndarray  # whether each kept token's share is within BAR of that at rest, which is above BAR
     clear: np.ndarray  # whether no negative cost is above -.01
     back: np.ndarray  # the steps after which one is back, or inf
-    lag: np.ndarray  # the least lag of a token that helps, under W_dir of the tokens not lost
-
-
-def svm_lags(K):
-    """The lags of dropped tokens under W_dir, (m,): K times the multipliers of the SVM, for K (m, m)."""
-    root = np.linalg.cholesky(K)
-    return K @ nnls(root.T, np.linalg.solve(root, np.ones(len(K))))[0]
 
 
 def lost_runs(fresh: str = "") -> Lost:
@@ -340,8 +335,7 @@ def lost_runs(fresh: str = "") -> Lost:
     ]
     rests = (unrest < BAR) & (least > BAR)
     clear = np.where(costs < 0, costs, -1).max(axis=1) < -0.01
-    lag = np.array([svm_lags(K)[pi < 0].min() for pi, K, _ in pulls])
-    return Lost(pulls, rests[lost], clear[lost], back[lost], lag)
+    return Lost(pulls, rests[lost], clear[lost], back[lost])
 
 
 def published_runs(d: int, *, trials: int, seed: int) -> dict:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from scipy.integrate import solve_ivp
 
 
 def _gelu_head(x, V):
@@ -48,15 +49,23 @@ def third_by_projection(F, q, tilt=lambda q, m: np.log(q / m), along=1.0):
     return w - along * (w @ w_dir) / (w_dir @ w_dir) * w_dir
 
 
-def slopes_by_autograd(X, V, y, best=lambda u: u.argmax(), at=None):
-    """The derivative of y f in the shares, at the best token, less the best token's own."""
-    X, V = (torch.as_tensor(A, dtype=torch.float64) for A in (X, V))
-    b = int(best(y * _gelu_head(X, V)))
-    s = torch.zeros(len(X), dtype=torch.float64)
-    s[b] = 1.0
-    s = (s if at is None else at(s)).requires_grad_()
-    (G,) = torch.autograd.grad(y * _gelu_head(s @ X, V), s)
-    return G - G[b]
+def back_by_integration(pi, K, s, now, until=0.005, own=1.0):
+    """The law in log time, p = -pi and log attention together, until attention is 1/2 %."""
+
+    def there(u, at):
+        return at[1] - np.log(until)
+
+    there.terminal = True
+    found = solve_ivp(
+        lambda u, at: [1 + own * K * np.exp(at[0]), own * K * np.exp(at[0])],
+        (np.log(now), np.log(now) + 60),
+        [np.log(-pi), np.log(s)],
+        method="DOP853",
+        events=there,
+        rtol=1e-11,
+        atol=1e-11,
+    )
+    return float(np.exp(found.t_events[0][0]))
 
 
 ANSWERS = {
@@ -112,21 +121,23 @@ ANSWERS = {
         ],
     },
     "13.4": {
-        "also_right": slopes_by_autograd,
+        "also_right": back_by_integration,
         "wrong": [
-            lambda X, V, y: np.zeros(len(X)),
-            lambda X, V, y: slopes_by_autograd(X, V, 1.0),
-            lambda X, V, y: slopes_by_autograd(X, V, -1.0),
-            lambda X, V, y: -slopes_by_autograd(X, V, y),
-            lambda X, V, y: slopes_by_autograd(X, V, y, best=lambda u: u.argmin()),
-            lambda X, V, y: slopes_by_autograd(X, V, y, best=lambda u: 0),
-            lambda X, V, y: slopes_by_autograd(X, V, y, at=lambda s: torch.full_like(s, 1 / len(s))),
-            lambda X, V, y: slopes_by_autograd(X, V, y, at=lambda s: 0.9 * s + 0.1 / len(s)),
-            lambda X, V, y: slopes_by_autograd(X, V, y).clamp(min=0),
-            lambda X, V, y: slopes_by_autograd(X, V / 4, y),
-            lambda X, V, y: slopes_by_autograd(X, V, y) / 4,
-            lambda X, V, y: slopes_by_autograd(X, V, y).sum(),
-            lambda X, V, y: np.sign(slopes_by_autograd(X, V, y)),
+            lambda pi, K, s, now: now,
+            lambda pi, K, s, now: np.inf,
+            lambda pi, K, s, now: back_by_integration(pi, K, s, now) - now,
+            lambda pi, K, s, now: back_by_integration(pi, K, s, now) / now,
+            lambda pi, K, s, now: back_by_integration(pi, 1.0, s, now),
+            lambda pi, K, s, now: back_by_integration(pi, K**2, s, now),
+            lambda pi, K, s, now: back_by_integration(pi, 1 / K, s, now),
+            lambda pi, K, s, now: back_by_integration(-(pi**2), K, s, now),
+            lambda pi, K, s, now: back_by_integration(-1.0, K, s, now),
+            lambda pi, K, s, now: back_by_integration(pi, K, s, now, until=0.05),
+            lambda pi, K, s, now: back_by_integration(pi, K, s, now, until=0.5),
+            lambda pi, K, s, now: back_by_integration(pi, K, s, now, own=2.0),
+            lambda pi, K, s, now: now * np.exp((0.005 / s - 1) / (-K * pi)),
+            lambda pi, K, s, now: now * (1 - (1 - s / 0.005) / (-K * pi)),
+            lambda pi, K, s, now: now / (-K * pi),
         ],
     },
 }
