@@ -646,8 +646,8 @@ pull, K = flow.pulls(kept_now, h[at, 18], 2 * 3000 / flow.steepest(h[at, 18]))  
 foreseen = lesson_13.first_return(growth, pull, K, s[at, 18][~kept_now], 3000, 60_000)  # or inf
 back = STEPS[(STEPS > 3000) & (s[:, 18, 1, 0] > 0.005)][0]
 t = pull.argmin()  # the one that helps
-lone = back_alone(pull[t], K[t, t], s[at, 18][~kept_now][t], 3000)
-print(f"pull {pull[t]:.2f}; step: foretold {foreseen:,.0f}, alone {lone:,.0f}, descent {back:,}")
+times = foreseen, back_alone(pull[t], K[t, t], s[at, 18][~kept_now][t], 3000), back
+print(f"pull {pull[t]:.2f}; back, thousand steps, foretold, alone, found:", np.divide(times, 1000).round(1))
 assert abs(foreseen / back - 1) < 0.05
 
 
@@ -676,9 +676,9 @@ show(
 # by step 60,000.
 #
 # The *conditions*: each kept share is within 1/2 % of its value at rest, itself above 1/2 %, and no negative
-# cost is above $-.01$. The rival, *alone*, is exercise 13.4 for each token that helps. The last rows are fresh:
-# another seed, $d = 5, 6$, half the steps' length, gelu or tanh. Columns: the runs of a row, those back, those
-# foretold, both, and the time found over that foretold.
+# cost is above $-.01$. The rival, *alone*, is exercise 13.4 for each token that helps. The last rows are
+# fresh: another seed, $d = 5, 6$, half the steps' length, gelu or tanh. Columns: the runs of a row, those
+# back, those foretold, both, and the time found over that foretold.
 
 
 # %%
