@@ -11,7 +11,7 @@
 # **After this lesson you can**
 #
 # - say when a mixture of tokens can win, and certify the best one;
-# - predict $W$ far out, in three parts, and say why normalised descent is slow;
+# - predict $W$ far out, in three parts;
 # - foretell when a token that descent has lost comes back.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb), [lesson 07](07_local_global_tokens.ipynb), [lesson
