@@ -31,7 +31,7 @@ LEVELS = Exercise(
     id="16.1",
     title="Heights with a pencil",
     points=2,
-    minutes=8,
+    minutes=10,
     difficulty=2,
     reference=_levels,
     cases=lambda rng: [
@@ -112,7 +112,7 @@ SLOPE = Exercise(
     id="16.2",
     title="The slope of a chain",
     points=2,
-    minutes=8,
+    minutes=10,
     difficulty=2,
     reference=_slope,
     cases=_slope_cases,
@@ -270,7 +270,7 @@ TIE = Exercise(
     id="16.3",
     title="Who wins a tie?",
     points=3,
-    minutes=14,
+    minutes=20,
     difficulty=3,
     reference=_tie,
     cases=_tie_cases,
@@ -315,7 +315,7 @@ HARDER = Exercise(
     id="16.4",
     title="Who pulls harder?",
     points=2,
-    minutes=10,
+    minutes=12,
     difficulty=2,
     reference=_harder,
     cases=lambda rng: [
@@ -348,7 +348,7 @@ HARDER = Exercise(
         lambda c, V: 1.0,
         "The attentions' product is alike, the values are not: what is the model sure of in each?",
         lambda c, V: float(np.exp(c)),
-        "Not only the probabilities of one token: each pull has the difference of two values.",
+        "That is the ratio of the two probabilities. Each pull has the difference of two values: subtract.",
         _harder_by(apart=lambda sure, other: _apart(sure, other, lambda own, rival: 1 - own)),
         "The loser has a value, too: -c times pi of the token that follows it.",
         _harder_by(apart=lambda sure, other: _apart(sure, other, lambda own, rival: 1 + rival)),
@@ -359,6 +359,10 @@ HARDER = Exercise(
         "The softmax has V terms: e^c and V - 1 ones.",
         _harder_by(more=lambda V: V - 2),
         "One term is missing: the softmax has e^c and V - 1 ones.",
+        _harder_by(apart=lambda sure, other: (1 - other + sure, 1 - sure)),
+        "In the right sequence the loser has a value, too: -c times pi of the token that follows it.",
+        _harder_by(apart=lambda sure, other: (1 - other, 1 - sure + other)),
+        "In the wrong sequence the loser's value is -c times pi of what follows it, and that pi is large.",
         lambda c, V: float(1 + (np.exp(c) - 1) / V),
         "Two probabilities change places, that of the answer and that of what follows b: both count.",
         lambda c, V: float(2 * np.exp(c) + V - 2),
@@ -393,6 +397,11 @@ _lead = _lead_by()
 
 def _odds(won, both=slice(None)):
     return np.log(won[both].sum() / (~won[both]).sum())
+
+
+def _by_lacks(won, a, b):
+    """16.3's law: each sequence counts by the other token's copies over those of its answer."""
+    return float(np.log((b / np.maximum(a, 1))[won].sum() / (a / np.maximum(b, 1))[~won].sum()))
 
 
 def _lead_cases(rng):
@@ -448,7 +457,7 @@ LEAD = Exercise(
     id="16.5",
     title="A finite lead",
     points=3,
-    minutes=14,
+    minutes=20,
     difficulty=3,
     reference=_lead,
     cases=_lead_cases,
@@ -457,6 +466,10 @@ LEAD = Exercise(
         *known(
             lambda won, a, b: _lead(~won, a, b),
             "The attention on *a* sums to the number of a's answers, where won is True.",
+            lambda won, a, b: _by_lacks(won, a, b),
+            "That is 16.3's law, for leads that grow. Here the lead stays finite: use the whole softmax.",
+            lambda won, a, b: _by_lacks(won, a, b) / 2,
+            "As in 16.3 you take what a sequence lacks for small. Here it is not: use the whole softmax.",
             lambda won, a, b: float((won - a / (a + b)).sum() / (a * b / (a + b) ** 2).sum()),
             "That is one Newton step from 0. Repeat until the sum is right.",
             lambda won, a, b: _root(lambda h: ((a + b) * (won - a / (a + b * np.exp(-h)))).sum()),

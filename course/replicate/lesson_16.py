@@ -169,11 +169,11 @@ def off(data, model):
     return (model.attention(data) * data.optimal).sum(-1) < 0.5
 
 
-def left_wrong(data, W_ov, steps=400):
-    """Which sequences are wrong after so many growing steps of stage two from 0, (trials, n) bool."""
+def left_on_optimal(data, W_ov, steps=400):
+    """The attention on optimal tokens after so many growing steps of stage two from 0, (trials, n)."""
     model = next_token.NextTokenTransformer(*W_ov.shape[-2:], len(W_ov), W_ov=W_ov)
     next_token.descend(model, data, steps, schedule=train.growing)
-    return off(data, model)
+    return (model.attention(data).detach() * data.optimal).sum(-1)
 
 
 def by_themselves(data, W_ov, which):
@@ -196,15 +196,23 @@ def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21)):
     total = np.zeros(2, int)
     for seed in seeds:
         data, W_ov = confident(c, d, n, T, V, 10, seed)
-        wrong = left_wrong(data, W_ov)
-        total += int(wrong.sum()), int(left_wrong(*by_themselves(data, W_ov, wrong)).sum())
+        wrong = left_on_optimal(data, W_ov) < 0.5
+        total += int(wrong.sum()), int((left_on_optimal(*by_themselves(data, W_ov, wrong)) < 0.5).sum())
     return total
 
 
 def still_wrong(steps, *, trials, seed):
-    """At c = 0.5, how many of 80 sequences of 8 tokens are wrong after so many growing steps."""
-    unit, gaussian = (left_wrong(*confident(0.5, d, 80, 8, V, trials, seed), steps) for d in (None, V))
-    return {"unit": unit.sum(-1).float(), "gaussian": gaussian.sum(-1).float()}
+    """At c = 0.5, how many of 80 sequences of 8 tokens are wrong after so many growing steps.
+
+    "unit_most", "gaussian_most": the most attention that one of these has on its optimal tokens, 0 if none.
+    """
+    found = {}
+    for name, d in (("unit", None), ("gaussian", V)):
+        attention = left_on_optimal(*confident(0.5, d, 80, 8, V, trials, seed), steps)
+        wrong = attention < 0.5
+        found[name] = wrong.sum(-1).float()
+        found[f"{name}_most"] = (attention * wrong).amax(-1).float()
+    return found
 
 
 def ranked(data, rank):
@@ -331,7 +339,7 @@ MEASURED = [
     ),
     Measured(
         "16.still_wrong",
-        "Sequences that stay wrong with little confidence, after 400 steps and after six times as many.",
+        "Sequences that stay wrong with little confidence, after 400 and 2,400 steps, and their attention.",
         still_wrong,
         {"steps": [400, 2400]},
         trials=20,

@@ -22,10 +22,10 @@ def test_levels_are_the_svms_heights(sizes):
 
 
 @pytest.mark.parametrize("targets", [None, 2])
-def test_the_value_matrix_is_the_svms(targets, lesson):
+def test_the_exact_ov_is_the_svms(targets, lesson):
     data, _ = next_tokens(1, 2, 6, targets=targets, seed=2)
     solution = svm.solve(svm.next_problem(data.embeddings, data.following)).value
-    np.testing.assert_allclose(lesson["value_matrix"](data.following.numpy()), solution, atol=1e-8)
+    np.testing.assert_allclose(lesson["exact_ov"](data.following.numpy()), solution, atol=1e-8)
 
 
 def test_the_slope_is_the_svms_margin():
