@@ -196,6 +196,12 @@ PLAIN = Exercise(
         _plain_by(scale=lambda rows, lam, c: lam @ np.log(c / lam)),
         "A mean has weights that add up to 1: divide by the sum of lambda.",
         _plain_by(
+            scale=lambda rows, lam, c: lam @ np.log(c / lam),
+            join=lambda log_s, mu, eta, j: (math.log(eta * j) + log_s - math.log(mu)) / mu,
+        ),
+        "Two mistakes: a mean has weights that add up to 1, so divide by the sum of lambda; and ||W_mm||, "
+        "1 / mu, cancels the mu of the integral.",
+        _plain_by(
             scale=lambda rows, lam, c: (f := lam * np.linalg.norm(rows, axis=1)) @ np.log(c / lam) / f.sum()
         ),
         "Weight the rows by lambda: W_mm is the sum of lambda_i A_i, and r is across it.",

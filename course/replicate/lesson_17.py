@@ -376,6 +376,64 @@ def lateness(path, at, a, b, solution, laws, constant, weights_to_come: Callable
     return np.stack([stays, R / (a * stays**b), R * math.tan(goal) / own, own / constant, u / own])
 
 
+def medians(
+    name, path, at, a, b, on, chosen, solution, laws, constant, weights_to_come: Callable, goal
+) -> tuple:
+    """Of a run's problems: medians of the steps by hand, those from which on it stays within the angle, the
+    factors of its lateness and ||u|| over the constant, (6,), rounded to what other processors give; how many
+    select other tokens than `chosen`; quartiles of stays over by hand; and how far the median of the law is
+    from that of sqrt(1 + (||u|| / constant)^2), over it."""
+    run = lateness(path, at, a, b, solution, laws, constant, weights_to_come, goal)
+    hand = (constant / math.tan(goal) / a) ** (1 / b) + 0 * run[0]
+    other = (geometry.selected_tokens(_logits(on, "W", path[-1])) != chosen).any(-1).numpy()
+    assert np.isnan(run[0, other]).all()
+    # rounding errors grow in wide zigzags: coarser there
+    units = {"4": (20, 0.1, 0.2, 0.1, 0.2), "8": (100, 0.2, 0.4, 0.2, 0.4)}.get(name[5:6], (20, *4 * [0.01]))
+    row = [u * round(np.nanmedian(x) / u) for u, x in zip((10, *units), (hand, *run), strict=True)]
+    square = np.nanmedian(np.hypot(1, run[4]))
+    quartiles = np.nanquantile(run[0] / hand, [0.25, 0.5, 0.75])
+    return row, int(other.sum()), quartiles, abs(np.nanmedian(run[2]) / square - 1)
+
+
+def memory(
+    W: Tensor, on, chosen: Tensor, laws: list, constant: np.ndarray, weights_to_come: Callable
+) -> tuple:
+    """The law's constant with the memory of W, over `constant`: its median, over the problems where W selects
+    the tokens `chosen`; and how many select others."""
+    alike = (geometry.selected_tokens(_logits(on, "W", W)) == chosen).all(-1).numpy()
+    return np.median((across(laws, W, weights_to_come)[2] / constant)[alike]), int((~alike).sum())
+
+
+def settled(seeds, weights_to_come: Callable, settling_length: Callable) -> tuple:
+    """On a hundred problems for each seed, with steps of 0.5, at R of about 200, 600 and 2,000.
+
+    Returns:
+        kappa_min, delta, and whether the tokens at the first R are the last, (problems,) each; how far what
+        is across, inside the span, is off r, over all that is across, and how far R tan(theta) is from the
+        law with the memory there, over it: (3, problems).
+    """
+    slow, ties, soon, off, wide = [], [], [], [], []
+    for seed in seeds:
+        run = descent("W", 100, seed, 0.5, [400, 1200, 4000])
+        parts = [run.split(W)[1].numpy() for W in run.path]  # what is across, (100, D)
+        chosen = geometry.selected_tokens(_logits(run.tokens, "W", run.path[0]))
+        soon.append((chosen == run.selected).all(-1).numpy())
+        leads = run.problem.forward(run.solution.value).sort(-1).values.numpy()
+        assert (rates.remainder(run.problem, run.solution, run.strengths).longest > 0.5).all()
+        for k in range(100):
+            rows, lam, c = run.tight(k)  # raises an error where the law's conditions on rows fail
+            inside = np.linalg.pinv(rows) @ rows
+            w = np.array([part[k] for part in parts])
+            r = weights_to_come(rows, lam, c, 0 * w[0], 0.0)
+            slow.append(1 / settling_length(rows, lam))
+            ties.append(min(leads[k, len(rows)] - 1, 1) * run.solution.margin[k].item())
+            length = np.linalg.norm(w, axis=1)
+            off.append(np.linalg.norm(w @ inside - r, axis=1) / length)
+            told = [weights_to_come(rows, lam, c, one, 0.0) for one in w]
+            wide.append(abs(np.linalg.norm(told, axis=1) / length - 1))
+    return np.array(slow), np.array(ties), np.concatenate(soon), np.array(off).T, np.array(wide).T
+
+
 def against_own(path: Tensor, at, tokens, chosen: Tensor, goal: float) -> tuple:
     """Each run against the SVM of the tokens that it selects in the end: from which step on it stays within
     the angle `goal` (inf: never), whether some are not `chosen`, and whether these have the smaller loss with
@@ -391,6 +449,13 @@ def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Te
     """What the stored sweeps hold of a run: (40,) or (40, records)."""
     found = sweeps[parameter].sel(parameter=parameter, optimiser=optimiser)[what]
     return torch.as_tensor(found.values.astype(float))
+
+
+def alike(sweeps: dict, parameter: str, optimisers: list[str]) -> list[int]:
+    """How many runs of each of these optimisers, but for NGD, select the tokens that NGD does."""
+    names = [name for name in optimisers if name != "NGD" and name in sweeps[parameter].optimiser]
+    ngd = stored_values(sweeps, parameter, "NGD", "selected")
+    return [int(torch.eq(stored_values(sweeps, parameter, x, "selected"), ngd).all(-1).sum()) for x in names]
 
 
 def last_decade(sweeps: dict, parameter: str, optimiser: str, what: str = "angle") -> tuple | None:
