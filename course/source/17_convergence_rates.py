@@ -172,7 +172,7 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
     theirs, ours = (helper.at_length(length_of(runs[n]).T, angles[n].T, length) for n in (name, "NGD"))
     ratio = (theirs / ours)[alike].quantile(five)
     print(f"{name:8s} {length:5.0f} {theirs[alike].median():12.2f}    {ratio.numpy().round(2)}")
-    assert ratio[1] > 1.03 if name == "Polyak" else (abs(ratio - 1) < 0.025).all()
+    assert ratio[1] > 1.03 if name == "Polyak" else (abs(ratio - 1) < 0.02).all()
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.2 One curve: the error at a given length
@@ -442,7 +442,7 @@ close = abs([np.interp(20, log_j[k], R[k]) / said[k] for k in range(40)] - np.on
 print(f"R read at 10^20 plain steps: exercise 17.2 agrees to 1% in {close.sum()} of 40")
 assert close[there].all(), again.format("17.2")
 assert there.sum() == 39, again.format("17.3")
-assert abs(np.degrees(short.angle[short.at.index(10_000), late]) - 34) < 1  # Figure 2's orange run
+assert abs(np.degrees(short.angle[short.at.index(10_000), late]) - 34) < 0.5  # in Figure 2
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4))
@@ -494,8 +494,8 @@ show(
 # <details><summary>Hint: the map</summary>
 #
 # The length of the pull is $s\,e^{-\hat\mu R}\,\lVert W_{\mathrm{mm}}\rVert$: to first order $u$ does not
-# change it, as $\langle W_{\mathrm{mm}}, u\rangle = 0$. Which part of each row lies across $\hat W$? (At the
-# end of 2.7 $M$ is a covariance.)
+# change it, as $\langle W_{\mathrm{mm}}, u\rangle = 0$. Which part of each row lies across $\hat W$? (2.7
+# ends with the same map.)
 # </details>
 #
 # <details><summary>Hint: the slowest</summary>
@@ -603,9 +603,10 @@ assert total[0, 0] <= 2 < 3 <= total[1, 0], again.format("17.4")
 chosen, solution, laws, star = helper.svm_of(tokens, runs["NGD"][-1])
 mu = mu_hat.numpy()
 print(f"eta*: {star.min():.1f} to {star.max():.1f}, median {np.median(star):.1f}")
+limits = rates.remainder(problem, solution, c).longest  # eta*, by the library
 print("steps        off r, of 20 problems: by over .03 steps   by over half a step")
 for factor in (0.97, 1.03, 10.0):
-    zigzag = helper.far_off(tokens, problem, solution, c, torch.tensor(factor * star))
+    zigzag = helper.far_off(tokens, problem, solution, c, factor * limits)
     print(f"{factor:5.2f} eta* {int((zigzag > 0.03).sum()):38d} {int((zigzag > 0.5).sum()):24d}")
     assert zigzag.max() < 0.01 if factor < 1 else zigzag.min() > 0.05
 print(f"Polyak's step, 1 / mu_hat, is above eta* in {(1 / mu > star).sum()} of 20 problems")
@@ -758,7 +759,7 @@ for name, (path, when, *_) in raced.items():
 # exponent, to one ($10^{75}$ above came from the constants' medians).
 #
 # **Clock, then law.** At $2\eta^*$ $R$ is 73% of $\eta j$. A zigzag adds a part $u$ that does not fade. Were
-# it perpendicular to $r + r_0$, law would be $\sqrt{1 + q^2}$: up to $4\eta^*$ it is, to 6% (the medians).
+# it perpendicular to $r + r_0$, *law* would be $\sqrt{1 + q^2}$: up to $4\eta^*$ it is, to 6% (the medians).
 #
 # **Memory.** Long *first* steps leave more: the constant is 5% larger at $2\eta^*$, 8% with Polyak's steps,
 # which therefore lie above the one curve of Figure 1. After 300 steps of 0.1 it is at most 2% with both.
@@ -766,11 +767,13 @@ for name, (path, when, *_) in raced.items():
 # **What longer steps change.** At $4\eta^*$ half of the clock is left, so $R$ grows twice as fast as with
 # $\eta^*$; law and memory take much of it back. Some runs turn to another SVM: of the larger problems 4 of
 # twenty at $.9\eta^*$, and 12 at $8\eta^*$. After 300 steps of 0.1 none does at 2 or $4\eta^*$. It is no
-# cost: they come to their own SVM about as soon, and up to $4\eta^*$ 15 of 19 with *less* loss in the end.
+# cost: the twenty come to their own SVMs about as soon, and up to $4\eta^*$ 15 of 19 with *less* loss in the
+# end.
 #
 # **The answer:** the length decides the angle, the clock the steps to it. At $.9\eta^*$, where the tokens are
 # NGD's, the steps are known to 8% in the middle half of the problems, from the SVM and a memory (ours was
-# read after ten times as many). For few steps take 2 to $4\eta^*$; for NGD's tokens, too, short ones first.
+# read after ten times as many). For few steps take 2 to $4\eta^*$; short ones first keep NGD's tokens, but
+# add to the count.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.6 Every rate in one table *(optional)*
@@ -782,9 +785,8 @@ for name, (path, when, *_) in raced.items():
 # with $\mu(W)$ the smallest lead over the length.
 #
 # The columns are the exponent in $j$ on $p$ (lesson 06), $W$ and $(K, Q)$, over the last decade of 10,000
-# steps (Polyak's 600, Muon's 5,000; on $(K, Q)$ at most 3,000 but for GD), the median of 40 problems with
-# its 95% bootstrap interval. *Decaying* steps are $1/\sqrt j$. On the vector $p$ there is no spectral descent
-# and no Muon.
+# steps (Polyak's 600, Muon's 5,000; on $(K, Q)$ at most 3,000 but for GD), the median of 40 problems with its
+# 95% bootstrap interval. *Decaying* steps are $1/\sqrt j$. A blank: not run.
 
 # %%
 # computed once for all readers, 40 problems each: course/replicate/lesson_17.py
@@ -818,7 +820,7 @@ for name, what, power, why in table:
 print()
 for parameter in stored:
     alike = helper.alike(stored, parameter, [row[0] for row in table])  # one count for each other than NGD
-    print(f"of 40 runs on {parameter}, {min(alike)} to {max(alike)} select the tokens that NGD does")
+    print(f"of 40 runs on {parameter:2s}, {min(alike)} to {max(alike)} select the tokens that NGD does")
 
 # %% [markdown]
 # *If 1/R*: if it falls as one over the length, which grows as $j$, or as $\sqrt j$ for mirror descent and
@@ -866,7 +868,7 @@ for row, (name, what, *_) in enumerate(table):
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | one curve | equal angles at equal length | GD, growing: quartiles to 1% |
+# | one curve | equal angles at equal length | GD, growing: to 2% in 19 of 19 |
 # | $u$ fades | when $\kappa_{\min} R$ and $\delta R$ are a few | above 4, tokens kept: off in 1 of 535 |
 # | one degree, plain and $.9\eta^*$ | $10^{78}$ and 280 steps | $10^{79}$ and 280, to the run's end |
 # | the longest step | $2 / \kappa_{\max}$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |

@@ -403,3 +403,27 @@ def test_muons_polynomial_keeps_its_gap_open(monkeypatch):
         gaps[name] = (1 - lead / solution.margin[:, None]).median(0).values
     assert gaps["polar"][1] < 0.5 * gaps["polar"][0]
     assert gaps["polar"][1] < 0.5 * gaps["Muon"][1]
+
+
+@pytest.mark.parametrize("b", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("factor", [1.2, 2.0, 4.0])
+def test_what_a_zigzag_of_two_rows_leaves_of_the_clock(b, factor):
+    """Question 3: steps from anywhere on the side of the SVM end in the two-cycle, and below eta* on it."""
+    rows, step = np.array([[1.0, b], [1.0, -b]]), 2 * factor / b**2
+
+    def end(step):
+        w = np.array([0.0, 0.3 / b])
+        for _ in range(4000):
+            weights = np.exp(-b * np.array([w[1], -w[1]]))
+            pull = weights @ rows / np.linalg.norm(weights @ rows)
+            w = w + step * pull
+        return w, pull
+
+    w, pull = end(step)
+    t = math.tanh(b * abs(w[1]))
+    assert math.isclose(2 * abs(w[1]), step * b * t / math.hypot(1, b * t), rel_tol=1e-6)
+    assert math.isclose(pull[0], 1 / math.hypot(1, b * t), rel_tol=1e-6)
+    assert pull[0] > 1 / math.hypot(1, b)
+    if (b, factor) == (1.0, 2.0):
+        assert round(pull[0], 2) == 0.76
+    assert abs(end(0.9 * 2 / b**2)[0][1]) < 1e-6
