@@ -8,8 +8,8 @@
 # **The question: how many steps does an optimiser need to turn into the direction of its SVM, and why so
 # many?**
 #
-# A law says how far off the direction is at a given *length* of the weights, the same for all steps that are
-# short enough. A clock says how the length grows. **One curve, many clocks.**
+# A law says how far off the direction is at a given *length* of the weights, the same for all short enough
+# steps. A clock says how the length grows. **One curve, many clocks.**
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -50,8 +50,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.1 The idea in a picture
 #
-# We train the matrix $W$ of lesson 10. Four optimisers step along the same direction, down the gradient $G$,
-# and differ only in the step's length; $j$ counts steps:
+# We train the matrix $W$ of lesson 10. Four optimisers step down the gradient $G$, and differ only in the
+# step's length; $j$ counts steps:
 #
 # | optimiser | length of step $j$ |
 # |:---|:---|
@@ -303,7 +303,7 @@ check("17.1", weights_to_come)
 # $1/\hat\mu$.
 # </details>
 #
-# As long as its steps are short enough, each rule gives a clock:
+# With short steps each rule gives a clock:
 #
 # | optimiser | a step adds to $R$ | so $R$ is about |
 # |:---|:---|:---|
@@ -592,8 +592,8 @@ assert total[0, 0] <= 2 < 3 <= total[1, 0], again.format("17.4")
 # The settling length is 167 in the median, and one degree 3.5 such lengths away: at $R = 600$ still 250 of
 # six hundred are off $r$ by over 1%. The angle is less sensitive: the law's constant is off by over 5% in 65.
 #
-# Where both numbers are above 4, at the three lengths together, 1 of 535 is off, if the tokens at
-# $R = 200$ are the last, and 4 of 9 if they change later, as in Figure 2's orange run.
+# Where both numbers are above 4, 1 of 535 is off if the tokens at $R = 200$ are the last, and 4 of 9 if they
+# change later, as in Figure 2's orange run.
 #
 # **The threshold.** We start the twenty problems at $R = 10^6$, off the remainder by a random .01 in each
 # direction of the span, and count how many are ever off by more than a share of a step in steps 500 to 700.
@@ -654,8 +654,8 @@ show(
 
 # %% [markdown]
 # **Figure 3.** How much of the clock is left after 700 steps, and from which on a run stays below one degree.
-# Blue: problem 2, that of Figure 1; grey: the others. Marks are missing on the right at $.5\eta^*$ (700 steps
-# are too few in four problems) and at $8\eta^*$ (other tokens in two).
+# Blue: problem 2, that of Figure 1; grey: the others. Marks are missing at $.5\eta^*$ (700 steps are too few
+# in four problems) and $8\eta^*$ (other tokens in two).
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
