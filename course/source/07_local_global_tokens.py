@@ -6,10 +6,10 @@
 #
 # **The question: which choices can training make, and which does it make?**
 #
-# With random keys training far out stays only at *local winners*, and one inequality for each support token
-# says which choices these are. For one sequence in the plane the borders between their basins can be computed
-# far out. In our random problems a run selects the best tokens more often from near the origin than from far
-# out.
+# With random keys training far out ends only at *local winners*, but for a few near ties, and one inequality
+# for each support token says which choices these are. For one sequence in the plane the borders between their
+# basins can be computed far out. In our random problems a run selects the best tokens more often from near
+# the origin than from far out.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -679,7 +679,7 @@ for d in (2, 3, 6):
     assert (ratio * np.exp(-0.98 * lead * slack) < 1).all()  # token 3 pulls more weakly at the lower start
 
 # %% [markdown]
-# So there is a **law of the slack** for three tokens: token 1 holds if
+# So there is a **law of the slack** for three tokens: far out, token 1 holds if
 #
 # $$\Delta_0 \;>\; \frac{\log(C \cdot \mathrm{ratio})}{\text{slack}}.$$
 #
@@ -728,24 +728,24 @@ for d in (3, 5, 10, 20):
         p = train_from(p[left], few, 6000, scale).p.detach()
         won = account(p, few, {name: part[left] for name, part in seen.items()})[:2].any(axis=0)
         later += zip(won, p.norm(dim=-1) < 100, strict=True)
-    possible = seen["global"].any(dim=1).numpy()
-    chance = 1 / seen["locally optimal"].sum(dim=1).numpy()[possible]
-    shares.append([*ends[:, 0, possible].mean(axis=1), chance.mean()])
-print("where global is possible, the share that is, for d = 3, 5, 10, 20")
+    winners = seen["locally optimal"].sum(dim=1).numpy()
+    possible = seen["global"].any(dim=1).numpy() & (winners > 1)
+    shares.append([*ends[:, 0, possible].mean(axis=1), (1 / winners[possible]).mean()])
+print("where global is possible, of two winners or more, the share that is, for d = 3, 5, 10, 20")
 for name, share in zip(("near the origin", "from far out", "winners alike"), np.array(shares).T, strict=True):
     print(f"{name:15s}", *(f"{part:.2f}" for part in share))
 print("runs that end global, at another winner, at none, undecided: near {}, far {}".format(*totals.tolist()))
 won, finite = np.array(later).T
 print("the others later:", won.sum(), "at a local winner,", finite.sum(), "at |p| < 100")
 assert [*totals.flat, (won & ~finite).sum(), finite.sum()] == [530, 248, 8, 14, 414, 371, 15, 0, 23, 14]
-assert all(near - far > 0.1 and abs(far - alike) < 0.06 for near, far, alike in shares)
+assert all(near - far > 0.1 and 0.03 < far - alike < 0.105 for near, far, alike in shares)
 
 # %% [markdown]
 # In all four dimensions the global choice is selected more often from near the origin. From far out its share
-# is nearly that of a blind choice among the local winners (third row): scores say little but who wins.
+# is at most 0.1 above that of a blind choice among the local winners (third row).
 #
-# Of the other 37 runs 23 come to a local winner in 6,000 more steps, ten times as long; 14 stand at a finite
-# point (section 6.7).
+# Of the other 37 runs 23 come to a local winner in 6,000 more steps, ten times as long; 14 stay at
+# $\lVert p \rVert < 100$ (section 6.7).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.8 Where it breaks *(optional)*
@@ -789,7 +789,7 @@ progress("07")
 # - For one sequence in the plane, keys at obtuse corners, **basins** end far out where the two neighbours of
 #   a corner worse than both tie. **How far is far**, for three tokens: a logarithm over the slack.
 # - From random starts 1,586 of 1,600 runs reached a local winner, the global one more often from near the
-#   origin than from far out. 14 came to rest at a finite point.
+#   origin than from far out. 14 stayed at $\lVert p \rVert < 100$.
 
 # %% [markdown]
 # ## Further reading
