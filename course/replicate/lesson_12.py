@@ -183,6 +183,30 @@ def tried(kind: str, *sweeps):
     return np.concatenate([one.code.values.ravel() for one in of_kind]), np.concatenate(rivals)
 
 
+def by_size(ends, rivals):
+    """For each line of `tried` (a size and d): of the runs that could be global the mean number of locally
+    optimal choices, how many they are, and how many are global."""
+    can = rivals >= 0
+    return ((rivals + 1) * can).sum(axis=1) / can.sum(axis=1), can.sum(axis=1), (ends == GLOBAL).sum(axis=1)
+
+
+def spread(ends, rivals):
+    """How much the lines of `tried` (a size and d each) differ in their shares of global runs.
+
+    Returns:
+        Pearson's chi-squared for 1 to 4 rivals, over lines with at least 10 such runs, added up; and its
+        mean, if only chance decides.
+    """
+    found, mean = 0.0, 0
+    for number in (1, 2, 3, 4):
+        won, of = ((which & (rivals == number)).sum(axis=1) for which in (ends == GLOBAL, ends == ends))
+        won, of = won[of > 9], of[of > 9]
+        share = won.sum() / of.sum()
+        found += ((won - share * of) ** 2 / (share * (1 - share) * of)).sum()
+        mean += len(of) - 1
+    return found, mean
+
+
 def stored(n, T, places):
     """The problems of stored runs (d, seed of its batch of 100, place in it), all in n T coordinates."""
     keys, z, scores = [], [], []
@@ -245,13 +269,15 @@ def grown(direction, d=8, far=1e-4):
     return (there > here).sum().item()
 
 
-def stopped(kind: str, tokens, steps=500, lr=10.0):
-    """Whether plain gradient descent from zero, of fixed step, comes to a finite local minimum, (trials,).
+def downhill(kind: str, tokens, steps=100):
+    """Runs from zero: whether they are undecided, and whether a finite minimum is downhill from their ends.
 
-    Newton's method from the last point must move it by less than 1, to a gradient below 1e-10 and a Hessian
-    without an eigenvalue below 1e-6.
+    Newton's method along each eigenvector of the Hessian, always downhill and by at most 10. At a minimum,
+    below the length 1,000, all eigenvalues are above 1e-7, and the next step is below 1e-3.
     """
     trials, _, _, d = tokens.keys.shape
+    model = attend(kind, d, trials)
+    undecided = words(descend(model, tokens, steps=600), tokens) == UNDECIDED
 
     def loss(w, keys, z, scores):
         p = w.expand(z.shape) if kind == "p" else z @ w.reshape(d, d).T
@@ -259,17 +285,20 @@ def stopped(kind: str, tokens, steps=500, lr=10.0):
         return torch.nn.functional.softplus(-u).mean()
 
     of = (tokens.keys, tokens.z, tokens.scores)
-    one_slope = torch.func.grad(loss)
-    slope, curvature = torch.func.vmap(one_slope), torch.func.vmap(torch.func.jacrev(one_slope))
-    w = torch.zeros(trials, d if kind == "p" else d * d, dtype=torch.float64)
+    value, slope = torch.func.vmap(loss), torch.func.vmap(torch.func.grad(loss))
+    curvature = torch.func.vmap(torch.func.jacrev(torch.func.grad(loss)))
+    w = next(model.parameters()).detach().reshape(trials, -1)
+    reach = torch.full((trials, 1), 10.0, dtype=torch.float64)
     for _ in range(steps):
-        w = w - lr * slope(w, *of)
-    end = w
-    for _ in range(20):
-        step = (torch.linalg.pinv(curvature(w, *of), rtol=1e-12) @ slope(w, *of)[..., None])[..., 0]
-        w = torch.where((w - step - end).norm(dim=1, keepdim=True) < 1, w - step, w)  # others stay behind
+        curved, axes = torch.linalg.eigh(curvature(w, *of))
+        along = (axes.mT @ slope(w, *of)[..., None])[..., 0]
+        step = along / torch.maximum(curved.abs(), along.abs() / reach + 1e-300)
+        new = w - (axes @ step[..., None])[..., 0]
+        lower = (value(new, *of) <= value(w, *of))[:, None]
+        w, reach = torch.where(lower, new, w), torch.where(lower, (2 * reach).clamp(max=10), reach / 4)
     lowest = torch.linalg.eigvalsh(curvature(w, *of))[:, 0]
-    return (slope(w, *of).norm(dim=1) < 1e-10) & (lowest > 1e-6)
+    near = (slope(w, *of).norm(dim=1) < 1e-3 * lowest) & (w.norm(dim=1) < 1000)
+    return undecided, near & (lowest > 1e-7)
 
 
 def drawn_choice(kind: str, tokens, seed: int, heads: int):

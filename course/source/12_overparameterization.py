@@ -10,13 +10,13 @@
 # %% [markdown]
 # **After this lesson you can**
 #
-# - say when every choice of tokens is possible, when no finite point is stationary, and prove both;
+# - say when every choice of tokens is possible, and when no finite point is stationary;
 # - predict how often a random choice is possible, for Gaussian tokens;
 # - test three conditions for a global run on many runs (optional);
 # - say how many choices random support tokens and scores would leave locally optimal.
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, locally optimal choices) and the
-# matrix $W$ of [lesson 10](10_cross_self_attention.ipynb). About 85 minutes (130 with a pencil), without
+# matrix $W$ of [lesson 10](10_cross_self_attention.ipynb). About 90 minutes (135 with a pencil), without
 # the optional section and the proof in 12.3.
 
 # %%
@@ -100,6 +100,7 @@ boxes = [plt.Rectangle((0, 0), 1, 1, facecolor=plots.COLORS[of]) for of in ("sky
 boxes.append(plt.Rectangle((0, 0), 1, 1, facecolor="white", edgecolor=BLACK))
 fig.legend(boxes, ("global", "local", "undecided"), loc="outside upper center", ncols=3, fontsize=12)
 fig.supxlabel("dimension $d$")
+fig.supylabel("share of runs")
 show(
     fig,
     alt="Eighteen panels, for p, W and (K, Q) and six sizes, of the shares of global, local and undecided "
@@ -126,9 +127,12 @@ show(
 # > **Theorem** (Tarzanagh, Li, Thrampoulidis, Oymak, 2023). If $d \ge \max(T - 1, n)$, then for almost all
 # > tokens and queries the Att-SVM for $W$ is feasible for *every* choice $\alpha$.
 #
-# *Why.* For almost all data: if $d \ge n$, the queries are linearly independent, so some $W$ has $W z_i =
+# <details><summary>Why</summary>
+#
+# For almost all data: if $d \ge n$, the queries are linearly independent, so some $W$ has $W z_i =
 # p_i$ for any $p_i$ we like, and each sequence is on its own. If $d \ge T - 1$, its differences
 # $x_{i\alpha_i} - x_{it}$ are linearly independent, and a $p_i$ can give them any leads. $\square$
+# </details>
 
 # %% [markdown]
 # ### Exercise 12.1: Enough dimensions for every choice
@@ -220,7 +224,7 @@ for kind, (n, T, d) in zip("WWWWWpp", sizes, strict=True):
 # What is possible could still be missed if training stops at a finite $W$. Let $n = d$, with linearly
 # independent queries `z` (n, d). Return the matrix $V$ along which every logit grows like its own score: $x
 # \cdot V z_i = y_i\, v \cdot x$ for every vector $x$. **Predict**: which $u_i$ grow, if we move a random $W$
-# a little along $V$?
+# a little along $V$, and why?
 #
 # <details><summary>Hint</summary>
 #
@@ -229,7 +233,7 @@ for kind, (n, T, d) in zip("WWWWWpp", sizes, strict=True):
 #
 # <details><summary>Hint: all sequences</summary>
 #
-# All $V z_i$ are multiples of $v$, and the $z_i$ are a basis. So what are the columns of $V$?
+# All $V z_i$ are multiples of $v$, and the $z_i$ are a basis.
 # </details>
 
 
@@ -248,20 +252,19 @@ check("12.2", direction)
 # %%
 print("u_i of 8 sequences that grow from a random W along V:", runs.grown(direction))
 assert runs.grown(direction) == 8, again.format("12.2")
-print("n = 8, T = 6   some a exists: Wendel  of 2,000 sets   at a finite minimum, of 100: p     W")
+print("n = 8, T = 6   some a: Wendel, of 2,000   p: undecided, stuck   W: undecided, stuck")
 for d in (2, 3, 4):
     many = data.random_tokens(8, 6, d, trials=2000, seed=0)
     some = (svm.solve(svm.label_problem(many.z, many.y), throw=False).status == "optimal").mean()
     wendel = sum(math.comb(7, k) for k in range(d)) / 2**7
-    few = data.random_tokens(8, 6, d, trials=100, seed=0)
-    still = [runs.stopped(kind, few, steps=300).double().mean() for kind in ("p", "W")]
-    print(f"d = {d} {wendel:29.2f} {some:15.2f} {still[0]:32.1f} {still[1]:5.1f}")
+    few = data.random_tokens(8, 6, d, trials=100, seed=4)
+    p, W = (torch.stack(runs.downhill(kind, few)).double().mean(dim=1) for kind in ("p", "W"))
+    print(f"d = {d} {wendel:22.2f} {some:10.2f} {p[0]:14.1f} {p[1]:8.1f} {W[0]:14.1f} {W[1]:8.1f}")
     assert abs(some - wendel) < 0.03
-    assert (still[0] > 0.15) == (d == 2)
-    assert still[1] < 0.08
+    assert p[1] > 0.3 if d == 2 else W[1] < 0.03
 
 # %% [markdown]
-# All eight $u_i$ grow.
+# All eight $u_i$ grow, each by the variance of its scores (see the proof).
 #
 # > **Proposition.** Let the scores of some sequence not all be equal. Then $L$ has no finite stationary point
 # > in $W$ if some $a$ has $y_i\, a \cdot z_i > 0$ for all $i$, or if the rows for $W$ (of one choice, hence
@@ -279,11 +282,12 @@ for d in (2, 3, 4):
 # Linearly independent queries always have such an $a$. So for almost all data **no finite $W$ is stationary
 # if $d \ge n$, or if the count holds**. With fewer dimensions some $a$ exists with Wendel's chance
 # $2^{1-n} \sum_{k < d} \binom{n-1}{k}$, as each $y_i z_i$ is as likely as its negative: at $d = 4$ for half
-# of our data sets. It is enough, and not needed: at $d = 3$ most sets have no $a$ and the count fails, but
-# hardly a descent of $W$ (plain steps, then Newton's method) ends at a finite minimum.
+# of our data sets.
 #
-# For $p$ the count asks for $d = 40$ here. In two dimensions about 0.3 of its descents come to a finite
-# minimum within 300 steps, in four hardly any.
+# The last columns are shares of 100 runs of $p$ and of $W$ as in 12.1. A run is *stuck* if Newton's method,
+# downhill from its end, comes to a finite minimum. At $d = 2$ about half of the many undecided runs of $p$
+# are stuck, few of $W$. At $d = 3$ most data sets have no $a$ and the count fails, yet hardly a run of $W$ is
+# stuck.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.3 Possible for a random choice
@@ -409,7 +413,7 @@ show(
 # So if $T - 1 \le d$, half of the choices are possible near $d = \sqrt{n\,\nu_T}$. For much longer sequences
 # this is too few: each must be possible by itself, which has the chance $P_1$.
 #
-# <details><summary>The proof, for specialists (needs Euler characteristics; skip it freely)</summary>
+# <details><summary>A sketch of the proof, for specialists (Euler characteristics; skip it freely)</summary>
 #
 # Consider the open cone of all $W$ with positive leads, and its Euler characteristic with compact supports,
 # $\chi$, which adds up over disjoint pieces and multiplies over products. It is $(-1)^{d^2}$ if the choice is
@@ -571,8 +575,8 @@ for kind, T, d in CASES:
 # (iii) *No rival.* A **rival** is a locally optimal choice (lesson 07, or 12.6) that is not the best. Lesson
 # 07's theorem suggests, but does not prove, that a run without rivals is global, if that is possible. At
 # $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$ and some $d$ up to 16 all $T^n$ choices of 500 data sets were tried.
-# The table counts the possible runs by their number of rivals. Its last column is the share that a pick at
-# random among the best choice and its rivals would have.
+# The table counts the possible runs by their number of rivals. Last column: a pick at random among the best
+# choice and its rivals.
 
 # %%
 triples = [of.sel(d=slice(16)) for of in (found["narrow"].combine_first(found["wide"]), found["rivals"])]
@@ -584,6 +588,8 @@ for kind in ("p", "W"):
     table.append([((ends[one] == runs.GLOBAL).sum(), one.sum()) for one in each])
     late = runs.later(kind, runs.unfinished(kind, *triples))  # the others without a rival, by smaller steps
     assert (len(late), (late == runs.LOCAL).sum(), (late == runs.GLOBAL).sum() >= 2) == (3, 0, True)
+    spread, mean = runs.spread(ends, rivals)
+    print(f"{kind}, 1 to 4 rivals: chi-squared between the sizes and d {spread:.0f}, mean by chance {mean}")
 print("rivals       p: global  share     W: global  share   at random")
 for k, name in enumerate((0, 1, 2, 3, 4, 5, "more")):
     said = "   ".join(f"{won:4d} of {of:4d} {won / of:6.2f}" for won, of in (table[0][k], table[1][k]))
@@ -591,33 +597,34 @@ for k, name in enumerate((0, 1, 2, 3, 4, 5, "more")):
 won, of = np.array(table).transpose(2, 0, 1)
 assert (np.diff(won / of) < -0.04).all()
 assert ((won / of)[:, 1:6] > 1.8 / np.arange(2, 7)).all()
+assert ((won / of)[1, 1:] > (won / of)[0, 1:]).all()
 
 # %% [markdown]
 # Without a rival all but 6 of 4,800 runs are global. With smaller steps at least four of the six are global,
-# and none is local. Up to five, each rival more costs another tenth or so; a run finds the best choice far
-# more often than a pick at random would.
+# and none is local. The more rivals, the fewer runs are global, but far more than at random; at equal numbers
+# $W$ has more than $p$. At one to four rivals the shares differ between the sizes and $d$ by no more than
+# chance: $\chi^2$ is near its mean.
 #
-# **Start and schedule.** The sizes with $n = 8$ again, with other steps and from other starts:
+# **Start and schedule.** The sizes with $n = 8$ again:
 
 # %%
 ways = {
     "as in 12.1": {},
-    "steps of a tenth": {"steps": 2800, "lr": 0.01},  # about as far in all
-    "constant steps": {"lr": 1.6, "schedule": None},  # about as far, too
-    "random start, length 1": {"away": 1.0},
-    "random start, length 100": {"away": 100.0},
+    "constant steps": {"lr": 1.6, "schedule": None},  # about as far in all
+    "random start, length 0.1": {"away": 0.1},
+    "random start, length 10": {"away": 10.0},
 }
-many = {kind: data.random_tokens(8, T, d, trials=200, seed=6) for kind, T, d in CASES}
+many = {kind: data.random_tokens(8, T, d, trials=200, seed=11) for kind, T, d in CASES}
 ended = {name: [runs.ends(kind, of, **how) for kind, of in many.items()] for name, how in ways.items()}
 won = np.array([[(of == runs.GLOBAL).double().mean() for of in end] for end in ended.values()])
 print("share of global runs            p      W (K, Q)")
 for name, of in zip(ways, won, strict=True):
     print(f"{name:26s}", *(f"{share:6.1f}" for share in of))
-assert np.abs(won[1:4] - won[0]).max() < 0.1 < (won[0] - won[4]).min()
+assert np.abs(won[1:3] - won[0]).max() < 0.06 < (won[0] - won[3]).min()
 
 # %% [markdown]
-# Other steps, and a start of length 1 (about that of $(K, Q)$ in 12.1), change each share by less than 0.1. A
-# start of length 100 lowers it by more.
+# Constant steps and a start of length 0.1 (that of $(K, Q)$ in 12.1 is near 1) hardly change the shares. A
+# start of length 10 lowers them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.6 How many choices are locally optimal?
@@ -636,7 +643,7 @@ assert np.abs(won[1:4] - won[0]).max() < 0.1 < (won[0] - won[4]).min()
 #
 # ### Exercise 12.4: How many choices win
 #
-# ★★☆ · 18 minutes
+# ★★☆ · 20 minutes
 #
 # Return $w_0, w_1, \dots, w_M$ for $n$ sequences of $T$ tokens, exactly, without draws.
 #
@@ -691,7 +698,8 @@ for kind, d in zip("ppppWWWW", (8, 12, 24, 64, 3, 4, 8, 24), strict=True):
     random, real, less = (6**8 * of.mean() for of in each)
     P, share, m, error = law(kind, 8, 6, d), can.mean(), k.sum() / can.sum(), 6**8 * each[2].std() / 20
     print(f"{kind} {d:5d} {P:9.2f} {share:9.2f} {m:9.1f} {random:9.0f} {real:8.0f} {less:9.0f} ± {error:.0f}")
-    assert random > real + less > real, again.format("12.4")
+    assert random > real + less, again.format("12.4")
+    assert less > 2 * error or (kind, d) in (("p", 8), ("p", 64))
     assert (abs(share - P) < 0.04) == (kind == "p" or d > 4)
 
 # %% jupyter={"source_hidden": true}
@@ -700,16 +708,11 @@ for kind, (name, color, marker) in list(KINDS.items())[:2]:
     stored = found[f"dimensions_{kind}"].squeeze()
     d, number, error, can, won = np.array(runs.by_dimension(stored)).T
     left.errorbar(d, number, 2 * error, fmt=marker, ms=4, lw=2, color=color, label=name)
-    most = can > 0.9 * 2000
-    right.plot(
-        number[most], (won / can)[most], marker, ms=6, mfc="white", color=color, label=f"{name}, $n = 8$"
-    )
-    right.vlines(number[most], *wilson(won[most], can[most]), color=color, linewidth=2, zorder=1)
-    ends, rivals = tried[kind]
-    each = [ends[rivals == k] == runs.GLOBAL for k in range(9)]
-    right.plot(range(1, 10), [one.mean() for one in each], marker, ms=4, color=color, label=f"{name}, small")
-    ranges = np.transpose([wilson(one.sum(), len(one)) for one in each])
-    right.vlines(range(1, 10), *ranges, color=color, linewidth=2)
+    cases = (number, can, won, "white", "$n = 8$"), (*runs.by_size(*tried[kind]), color, "small")
+    for N, could, best, inside, size in cases:
+        of = could > 0.9 * could.max()
+        right.plot(N[of], (best / could)[of], marker, mfc=inside, color=color, label=f"{name}, {size}")
+        right.vlines(N[of], *wilson(best[of], could[of]), color=color, linewidth=2, zorder=1)
 left.axhline(1, color=BLACK, linestyle=":", linewidth=1)
 left.set(yscale="log", ylabel="locally optimal choices", ylim=(0.7, 5000), xlabel="dimension $d$")
 along = np.geomspace(1, 2000)
@@ -724,27 +727,27 @@ show(
     fig,
     alt="Left: the number of locally optimal choices against d for p and W. It rises to almost two "
     "thousand, near d = 10 to 12 for p and d = 3 for W, and falls to one. Right: of the runs that could be "
-    "global, the share that is, against the number of locally optimal choices. From 1 at one choice it "
-    "falls, for small problems to about 0.3 at nine, for n = 8 to 0.5 at 38 and to 0.1 or 0.2 at a thousand, "
-    "far above one over the number.",
+    "global, the share that is, against the mean number of locally optimal choices. It falls from 1 at one "
+    "choice, for small problems to 0.72 near four, for n = 8 to 0.9 near three, 0.5 near 40 and 0.1 or 0.2 "
+    "near a thousand, far above one over the number.",
 )
 
 # %% [markdown]
 # **Figure 4.** $n = 8$, $T = 6$, 2,000 data sets a point, bars: 95%. Left: the number of locally optimal
 # choices for real scores (dotted: 1, the best alone). Right: share of global runs among those whose *best*
-# choice is possible. Open: $n = 8$ at each $d$ where over nine in ten are possible, at the mean number. Full:
-# the problems of 12.5 (iii), at their own numbers up to nine.
+# choice is possible, against the mean number, where over nine in ten are. Full: the 500 data sets of
+# each size and $d$ of 12.5 (iii).
 #
 # The number rises to near $d = 10$ for $p$ and 3 for $W$ (Figure 4, left), and then falls.
 #
-# For $p$ at these $d$, 8 and more, the law agrees. For $W$ more choices are possible than the Proposition
-# says, 0.22 in place of 0.15 at $d = 3$: both are for Gaussian tokens, and ours have length 1 (section 14.5).
-# *Own* is above *real* (for $p$ at $d = 64$ hardly), as real scores are not independent; for $W$ this matters
-# more.
+# From $d = 8$ on $P$ is as foreseen. For $W$ at $d = 3$ and 4 more choices are possible, as the Proposition
+# is for Gaussian tokens, and ours have length 1 (section 14.5).
+#
+# *Own* is above *real*, for $p$ only at $d = 12$ and 24 clearly: real scores are not independent.
 #
 # **What finding takes is few locally optimal choices** (Figure 4, right). The share of global runs falls with
-# their number, for $p$ and $W$ nearly alike, and always stays above a pick at random. But the number is not
-# all: 38 choices of $6^8$ leave $p$ about the share that six leave it in the small problems.
+# their mean number, for $p$ and $W$ and at all sizes, and stays above a pick at random. The number is not
+# all: near 3.4 the share is 0.89 ($p$) and 0.93 ($W$) for $n = 8$, but 0.72 to 0.85 for small problems.
 #
 # For $p$ at $d = 64$ every choice is possible and no finite point stationary (12.2), yet over half of the
 # runs miss the best. So without stationary points a landscape is not yet benign.
@@ -798,9 +801,9 @@ progress("12")
 # - for no finite $W$ to be **stationary**: $d \ge n$, or the count (enough);
 # - for half of the **random** choices of Gaussian tokens in many sequences: about $n\,\nu_T$ for $p$, and
 #   $\sqrt{n\,\nu_T}$ for $W$ if that is at least $T - 1$;
-# - to **find** the best choice, at $n = 8$ and $T = 6$: many more. Every choice is certainly possible from
-#   $d = 40$ on for $p$, 7 for $W$. Of the dimensions tried, 98% of the runs were global only at $d = 1024$
-#   and from 64 on, where on average over 37 of 40 tokens are support tokens.
+# - to **find** the best choice: as many as leave few other choices locally optimal. At $n = 8$, $T = 6$ every
+#   choice is possible from $d = 40$ on for $p$, 7 for $W$; of the dimensions tried, 98% of the runs were
+#   global only at $d = 1024$ and from 64 on.
 
 # %% [markdown]
 # ## Further reading
