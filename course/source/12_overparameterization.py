@@ -410,8 +410,8 @@ show(
 # > If $T - 1 \le d$, this is the law with $D = d^2$. If $n \le d$, it is $P_1^n$, with $P_1$ the law for one
 # > sequence and $D = d$.
 #
-# So if $T - 1 \le d$, half of the choices are possible near $d = \sqrt{n\,\nu_T}$. For much longer sequences
-# this is too few: each must be possible by itself, which has the chance $P_1$.
+# So if $T - 1 \le d$, with many sequences half of the choices are possible near $d = \sqrt{n\,\nu_T}$. For
+# much longer sequences this is too few: each must be possible by itself, which has the chance $P_1$.
 #
 # <details><summary>A sketch of the proof, for specialists (Euler characteristics; skip it freely)</summary>
 #
@@ -570,7 +570,8 @@ for kind, T, d in CASES:
 # *(i)* Where it holds, hardly a run is local. But here it holds for most data sets of two sequences, which
 # few runs miss anyway, and for few of eight.
 #
-# *(ii)* Equal scores, which also widen the best's gap, help, but are not enough for eight sequences.
+# *(ii)* Equal scores, which also widen the best's gap, help where runs fail, but are not enough for eight
+# sequences.
 #
 # (iii) *No rival.* A **rival** is a locally optimal choice (lesson 07, or 12.6) that is not the best. Lesson
 # 07's theorem suggests, but does not prove, that a run without rivals is global, if that is possible. At
@@ -686,8 +687,9 @@ check("12.4", win_all)
 # For $n = 8$, $T = 6$ we draw one choice of each of 400 data sets, without a look at the scores. We print
 # $P$, as *foreseen* by 12.3's law ($p$) or Proposition ($W$) and as measured, the mean $m$ of the possible
 # choices, and numbers of locally optimal ones: *random* is $T^n P\, \mathbb E\, w_m$; *real* has the real
-# scores, over all labels and 128 new heads. *Own* has independent scores, but the choices' own $k_i$. The
-# last column is by how much it exceeds *real* (± standard error).
+# scores, over all labels and 128 new heads. *Own* has independent scores, but the choices' own $k_i$:
+# $\prod_i 1 / (1 + k_i)$ of each possible choice. The last column is by how much it exceeds *real* (±
+# standard error).
 
 # %%
 print("      d  foreseen  measured   mean m    random     real     own - real")
@@ -745,14 +747,15 @@ show(
 #
 # *Own* is above *real*, for $p$ only at $d = 12$ and 24 clearly: real scores are not independent.
 #
-# **What finding takes is few locally optimal choices** (Figure 4, right). The share of global runs falls with
-# their mean number, for $p$ and $W$ and at all sizes, and stays above a pick at random. The number is not
-# all: near 3.4 the share is 0.89 ($p$) and 0.93 ($W$) for $n = 8$, but 0.72 to 0.85 for small problems.
+# **Runs find the best where few choices are locally optimal** (Figure 4, right). The share of global runs
+# falls with their mean number, for $p$ and $W$ and at the sizes shown, and stays above a pick at random. The
+# number is not all: near 3.4 the share is 0.89 ($p$) and 0.93 ($W$) for $n = 8$, but 0.72 to 0.85 for small
+# problems.
 #
 # For $p$ at $d = 64$ every choice is possible and no finite point stationary (12.2), yet over half of the
 # runs miss the best. So without stationary points a landscape is not yet benign.
 #
-# Only where nearly all tokens are support tokens is the best choice almost alone:
+# At these sizes, only where nearly all tokens are support tokens is the best choice almost alone:
 
 # %%
 print("      d   mean m of 40   number, real   global of 2000")
@@ -801,9 +804,9 @@ progress("12")
 # - for no finite $W$ to be **stationary**: $d \ge n$, or the count (enough);
 # - for half of the **random** choices of Gaussian tokens in many sequences: about $n\,\nu_T$ for $p$, and
 #   $\sqrt{n\,\nu_T}$ for $W$ if that is at least $T - 1$;
-# - to **find** the best choice: as many as leave few other choices locally optimal. At $n = 8$, $T = 6$ every
-#   choice is possible from $d = 40$ on for $p$, 7 for $W$; of the dimensions tried, 98% of the runs were
-#   global only at $d = 1024$ and from 64 on.
+# - to **find** the best choice: in our runs as many as leave few other choices locally optimal. At $n = 8$,
+#   $T = 6$ every choice is possible from $d = 40$ on for $p$, 7 for $W$; of the dimensions tried, 98% of the
+#   runs were global only at $d = 1024$ and from 64 on.
 
 # %% [markdown]
 # ## Further reading

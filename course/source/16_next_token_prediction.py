@@ -10,13 +10,13 @@
 # Each heads for an SVM of its own. The first says what follows what. The second orders the tokens under each
 # query, by heights. With unit vectors as embeddings the data alone fix these heights. After training on 40
 # sentences of 5 tokens from 20, they foretell, with dual variables and copies, what the model says of 80 in
-# 100 new ones with the same queries.
+# 100 new ones of 2 to 8 tokens with the same queries.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
 # - read the order of tokens that data ask for, and find heights with a pencil;
-# - predict how fast the loss falls, and how long a step may be;
+# - predict how fast the loss falls, and from which step on length is lost;
 # - say what a model answers to a new sentence.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb), [lesson 07](07_local_global_tokens.ipynb) and [lesson
@@ -74,15 +74,15 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # | sentence | next | so one has to look at | under F |
 # |:---|:---|:---|:---|
 # | C A B F | B | A | A > B, A > C, A > F |
-# | D B F | C | B | B > D, B > F |
-# | E C F | D | C | C > E, C > F |
-# | D C F | D | C | C > D, C > F |
+# | D D B F | C | B | B > D, B > F |
+# | E E C F | D | C | C > E, C > F |
+# | D D C F | D | C | C > D, C > F |
 #
 # A token is **optimal** in a sentence if next of it is the answer. It stands above the others.
 
 # %%
 letters = "ABCDEF"
-sentences = ["CABF", "DDBF", "EECF", "DDCF"]  # of equal length: D stands twice in D B F
+sentences = ["CABF", "DDBF", "EECF", "DDCF"]
 tokens = torch.tensor([[letters.index(c) for c in one] for one in sentences])
 target = torch.tensor([letters.index(c) for c in "BCDD"])
 small = NextTokens(torch.eye(6, dtype=torch.float64), (torch.arange(6) + 1) % 6, tokens, target)
@@ -171,9 +171,10 @@ print("levels of 1, 2 and 3 tokens:", pencil.round(3))
 assert np.abs(pencil - heights).max() < 1e-6, again.format("16.1")
 
 # %% [markdown]
-# For more data, `next_tokens` draws a *rank* of all tokens under each query, and sequences at random. Their
-# token of highest rank says what comes next. As in Huang, Liang and Yang, $V = |\mathcal V| = 20$.
-# Embeddings are the **unit vectors** $x_a = e_a$, 1 at place $a$ and 0 elsewhere, or Gaussian with $d = 20$.
+# For more data, `next_tokens` draws a *rank* of all tokens under each of ten queries, and sequences at
+# random. Their token of highest rank says what comes next. As in Huang, Liang and Yang,
+# $V = |\mathcal V| = 20$. Embeddings are the **unit vectors** $x_a = e_a$, 1 at place $a$ and 0 elsewhere, or
+# Gaussian with $d = 20$.
 
 # %%
 data, rank = next_tokens(40, 5, 20, queries=10, trials=20, seed=3)  # 20 data sets of 40 sequences of 5 tokens
@@ -191,8 +192,9 @@ assert torch.equal(above, priorities(wide))
 # $$o_i = W_{\mathrm{ov}}\, \bar x_i \in \mathbb R^{\mathcal V}, \qquad L = \frac1n \sum_i -\log
 # \mathrm{softmax}(o_i)_{y_i}.$$
 #
-# The algorithm has two stages. In both a step is normalised, $W \leftarrow W - \eta_j\, \nabla L / \lVert
-# \nabla L\rVert$, with *growing* lengths $\eta_j = 0.1\sqrt j$ unless we say otherwise. Stage one moves
+# The algorithm has two stages. In both a step is normalised,
+# $W \leftarrow W - \eta_j\, \nabla L / \lVert \nabla L\rVert$, with *growing* lengths $\eta_j = 0.1\sqrt j$
+# unless we say otherwise (for Figures 1 to 3 and the ties of 16.6: 0.1 or the length said). Stage one moves
 # $W_{\mathrm{ov}}$ from 0 on the collocation alone: sequences of a single token.
 #
 # > **Stage one** (informally, after Huang, Liang and Yang, 2024). Let the embeddings be linearly
@@ -324,7 +326,7 @@ show(look(0.5, 100), alt=bars)
 
 # %% [markdown]
 # **Figure 2.** Figure 1's sentences after 100 steps of 0.1; above with $c = 8$, below with $c = 0.5$: little
-# confidence changes the answer's probability, $1/(1 + 5e^{-c})$, but not where attention goes.
+# confidence changes the answer's probability, $1/(1 + 5e^{-c})$, but not, here, where attention goes.
 
 # %% tags=["nbval-ignore-output", "widget"]
 looks = {"style": {"description_width": "80px"}, "layout": ipywidgets.Layout(width="480px")}
@@ -357,7 +359,7 @@ widgets.sliders(
 #
 # So **late, the pull of a tight row is a dual variable**, a multiplier of lesson 02. Multipliers need not be
 # unique: Figure 1's seven tight rows span five dimensions. But only one choice has the form $w_r
-# e^{-r\cdot\tilde W}$, and training takes it: then $\tilde W$ minimises
+# e^{-r\cdot\tilde W}$, and, if so, training takes it: then $\tilde W$ minimises
 #
 # $$\sum_{r\text{ tight}} w_r\, e^{-r\cdot\tilde W} + \hat W\cdot\tilde W,$$
 #
@@ -431,7 +433,7 @@ check("16.2", slope)
 #
 # and let $\Lambda$ be the largest eigenvalue of $M$; in the ten data sets below it is above $\hat W$'s
 # own, 1. No small deviation grows while $\eta$ is below $\eta^* = 2\,\lVert\hat W\rVert/\Lambda$, as in
-# section 2.7. Beyond this **step threshold** $W$ bounces between the rows, and part of each step is lost.
+# section 2.7. Beyond this **step threshold** deviations grow, and part of each step is lost.
 # (16.4's last steps were beyond it; the direction came out all the same.) For chains $\Lambda = m(m - 1)/2$,
 # with $m$ the length of the longest.
 #
@@ -444,9 +446,9 @@ check("16.2", slope)
 # $\frac{\nu(\nu+1)}2 l^\nu$ and lower powers, up to $\nu = m - 1$.
 # </details>
 #
-# **Predict:** which has the steeper slope, a chain of 9 or chains of 3, 4 and 4? Which needs shorter steps?
-# We run four sets of chains, each link $a > b$ as a sequence $a\,b\,q\,q\,q$, and six of the 20 data sets, at
-# six step lengths.
+# **Predict:** which has the steeper slope, a chain of 9 or chains of 3, 4 and 4? Which has the lower
+# threshold? We run four sets of chains, each link $a > b$ as a sequence $a\,b\,q\,q\,q$, and six of the 20
+# data sets, at six step lengths.
 
 # %%
 links, times = [[9], [5, 5], [3, 4, 4], [6, 2, 3]], np.array([0.5, 0.8, 0.95, 1.05, 1.2, 1.5])
@@ -494,7 +496,7 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Left: two runs, lines through their last points. Right: all 60. The short chains fall more
-# steeply; the chain of 9 needs shorter steps.
+# steeply; the chain of 9 loses length from a shorter step on.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.6 Sentences it never saw
@@ -556,11 +558,11 @@ for k, h in enumerate(model.W_kq.detach()[:, :3, 3].numpy()):
 #
 # $$e^{-r\cdot\tilde W} = \lambda_r / w_r \qquad\text{for each tight row with } \lambda_r > 0,$$
 #
-# in 16.2's 20 data sets 1,732 of 1,792. A path over such rows may **join** two tokens. The sum of $r \cdot
-# \tilde W$ along it, with the sign of the way, is their lead. With the copies it says who wins. The logits of
-# tokens **never seen** under the query stay 0: there copies alone decide, and equal copies are a dead heat.
-# We predict nothing where no path joins tied tokens of which some were seen, or where the winner is ahead by
-# less than a tenth.
+# in 16.2's 20 data sets 1,732 of 1,792. A path over such rows may **join** two tokens. The sum of
+# $r \cdot \tilde W$ along it, with the sign of the way, is their lead. With the copies it says who wins. The
+# logits of tokens **never seen** under the query stay 0: there copies alone decide, and equal copies are a
+# dead heat. We predict nothing where no path joins tied tokens of which some were seen, or where the winner
+# is ahead by less than a tenth, in logits with the logs of copies.
 #
 # **Predict before you run on.** We run both stages on the 20 data sets: 100 steps, then 2,000 of
 # $0.01\sqrt j$, all below $\eta^*$. How often is the model right where the data decide, and where one token
@@ -645,8 +647,8 @@ def harder(c, V):
 check("16.4", harder)
 
 # %% [markdown]
-# So the wrong one pulls harder, by a factor that grows with $c$, from 1 at $c = 0$. How many stay wrong it
-# does not say.
+# So the wrong one pulls harder, by a factor that grows with $c$, from near 1 for small $c$. How many stay
+# wrong it does not say.
 #
 # <details><summary>The factor</summary>
 #
@@ -681,16 +683,17 @@ for name, number in (("unit", [7, 5]), ("gaussian", [111, 106])):
 # **The direction of $W_{\mathrm{ov}}$ is not enough**: with little confidence more sequences stay wrong.
 # Their own values do not explain it: an optimal token has the highest one, and trained alone none stays
 # wrong. Nor is training just slow. After six times the steps 5 of 7 and 106 of 111 are still wrong, and the
-# most attention that a wrong one has on optimal tokens fell from .00005 to .0000002: they do not catch up. So
-# other sequences hold them back. With unit vectors only those with the same query can; Gaussian embeddings
-# overlap.
+# most attention that a wrong one has on optimal tokens fell from .00005 to .0000002: these do not catch up.
+# So it must be other sequences that hold them back. With unit vectors only those with the same query can;
+# Gaussian embeddings overlap.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.8 Data that contradict themselves *(optional)*
 #
 # One sequence with the query $q$ says $a > b$, another $b > a$: a cycle, and no $W$ puts both ahead. Li and
-# others (2024) take any data, and as the output the attention that each token gets. Their loss, here $L$, is
-# the mean of $-\log(\text{attention on copies of the answer})$. It is **convex** in their one matrix, $W$.
+# others (2024) take any data whose sequences hold their answers, and as the output the attention that each
+# token gets. Their loss, here $L$, is the mean of $-\log(\text{attention on copies of the answer})$. It is
+# **convex** in their one matrix, $W$.
 
 # %% [markdown]
 # ### Exercise 16.5: A finite lead
@@ -791,7 +794,7 @@ for j in range(1, 10_001):
 assert share_b < 0.05
 
 # %% [markdown]
-# With this $p$ it falls to .02, the Markov chain's is .31.
+# With this $p$ it is .02 after 10,000 tokens, the Markov chain's is .31.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.9 Claims and measurements
@@ -801,7 +804,7 @@ assert share_b < 0.05
 # | $W_{\mathrm{kq}}$ goes to its SVM | the data's relations | least cosine of all 40 runs .99 |
 # | late pulls of the tight rows, Figure 1 | $\lambda_r$: 2 to 8 ninths | to three decimals |
 # | late slope of the log of the excess | $-\eta/\lVert \hat W\rVert$ below $\eta^*$ | within 1% in 30 runs |
-# | new sentences (16.2's unit vectors) | heights; ties: dual variables, copies | all 12,733, trained long |
+# | new sentences (16.2's unit vectors) | heights; ties: dual variables, copies | all 12,733 (of 16,000) |
 # | exact $\hat W_{\mathrm{ov}}$ | more confidence, fewer wrong | 11, 7, 0; Gaussian 120, 101, < 20 |
 # | cycles | $W_{\mathrm{fin}}$ within components, $W_{\mathrm{dir}}$ between | within 4% there; cosine .989 |
 
