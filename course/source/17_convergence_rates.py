@@ -304,7 +304,7 @@ check("17.1", weights_to_come)
 # $1/\hat\mu$.
 # </details>
 #
-# With short steps each rule gives a clock:
+# With short steps each rule gives a clock (Polyak's are mostly not short, 17.4):
 #
 # | optimiser | a step adds to $R$ | so $R$ is about |
 # |:---|:---|:---|
@@ -466,8 +466,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** The angle against plain steps, read from NGD's. The orange run stays 34° off the SVM of its
-# last tokens until it selects them.
+# **Figure 2.** The angle against plain steps, read from NGD's. The orange run soon comes to 34° off the SVM
+# of its last tokens, and stays there until it selects them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Which steps settle, and how soon
@@ -593,8 +593,8 @@ assert total[0, 0] <= 2 < 3 <= total[1, 0], again.format("17.4")
 # The settling length is 167 in the median, and one degree 3.5 such lengths away: at $R = 600$ still 250 of
 # six hundred are off $r$ by over 1%. The angle is less sensitive: the law's constant is off by over 5% in 65.
 #
-# Where both numbers are above 4, 1 of 535 is off if the tokens at $R = 200$ are the last, and 4 of 9 if they
-# change later, as in Figure 2's orange run.
+# Where both numbers are above 4, 1 of 535 is off if the tokens at $R = 200$
+# are the last, and 4 of 9 if they change later, as in Figure 2's orange run.
 #
 # **The threshold.** We start the twenty problems at $R = 10^6$, off the remainder by a random .01 in each
 # direction of the span, and count how many are ever off by more than a share of a step in steps 500 to 700.
@@ -613,7 +613,7 @@ for factor in (0.97, 1.03, 10.0):
 print(f"Polyak's step, 1 / mu_hat, is above eta* in {(1 / mu > star).sum()} of 20 problems")
 
 # %% [markdown]
-# The threshold is sharp, and here Polyak's step is mostly beyond it.
+# Near $r$ the threshold is sharp to 3%, and here Polyak's step is mostly beyond it.
 #
 # A zigzag takes part of each step back, so beyond $\eta^*$ the clock $\eta j$ should fall behind.
 
@@ -757,7 +757,7 @@ for name, (path, when, *_) in raced.items():
 
 # %% [markdown]
 # By hand is right to 6% in the median for steps of 0.1, of $.9\eta^*$ and growing ones; plain descent's
-# exponent, to one ($10^{75}$ above came from the constants' medians).
+# exponent, to one.
 #
 # **Clock, then law.** At $2\eta^*$ $R$ is 73% of $\eta j$. A zigzag adds a part $u$ that does not fade. Were
 # it perpendicular to $r + r_0$, *law* would be $\sqrt{1 + q^2}$: up to $4\eta^*$ it is, to 6% (the medians).
@@ -767,14 +767,14 @@ for name, (path, when, *_) in raced.items():
 #
 # **What longer steps change.** At $4\eta^*$ half of the clock is left, so $R$ grows twice as fast as with
 # $\eta^*$; law and memory take much of it back. Some runs turn to another SVM: of the larger problems 4 of
-# twenty at $.9\eta^*$, and 12 at $8\eta^*$. After 300 steps of 0.1 none does at 2 or $4\eta^*$. It is no
+# twenty at $.9\eta^*$, and 12 at $8\eta^*$. After 300 steps of 0.1 none does at 2 or $4\eta^*$. We saw no
 # cost: the twenty come to their own SVMs about as soon, and up to $4\eta^*$ 15 of 19 with *less* loss in the
 # end.
 #
 # **The answer:** the length decides the angle, the clock the steps to it. At $.9\eta^*$, where the tokens are
 # NGD's, the steps are known to 8% in the middle half of the problems, from the SVM and a memory (ours was
-# read after ten times as many). For few steps take 2 to $4\eta^*$; short ones first keep NGD's tokens, but
-# add to the count.
+# read after ten times as many). Here 2 to $4\eta^*$ took the fewest steps; short ones first kept NGD's
+# tokens.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.6 Every rate in one table *(optional)*
