@@ -376,6 +376,11 @@ def lateness(path, at, a, b, solution, laws, constant, weights_to_come: Callable
     return np.stack([stays, R / (a * stays**b), R * math.tan(goal) / own, own / constant, u / own])
 
 
+def elsewhere(tokens, W: Tensor, chosen: Tensor) -> np.ndarray:
+    """Whether W selects other tokens than `chosen` somewhere, (trials,)."""
+    return (geometry.selected_tokens(_logits(tokens, "W", W)) != chosen).any(-1).numpy()
+
+
 def medians(
     name, path, at, a, b, on, chosen, solution, laws, constant, weights_to_come: Callable, goal
 ) -> tuple:
@@ -385,7 +390,7 @@ def medians(
     from that of sqrt(1 + (||u|| / constant)^2), over it."""
     run = lateness(path, at, a, b, solution, laws, constant, weights_to_come, goal)
     hand = (constant / math.tan(goal) / a) ** (1 / b) + 0 * run[0]
-    other = (geometry.selected_tokens(_logits(on, "W", path[-1])) != chosen).any(-1).numpy()
+    other = elsewhere(on, path[-1], chosen)
     assert np.isnan(run[0, other]).all()
     # rounding errors grow in wide zigzags: coarser there
     units = {"4": (20, 0.1, 0.2, 0.1, 0.2), "8": (100, 0.2, 0.4, 0.2, 0.4)}.get(name[5:6], (20, *4 * [0.01]))
@@ -400,8 +405,8 @@ def memory(
 ) -> tuple:
     """The law's constant with the memory of W, over `constant`: its median, over the problems where W selects
     the tokens `chosen`; and how many select others."""
-    alike = (geometry.selected_tokens(_logits(on, "W", W)) == chosen).all(-1).numpy()
-    return np.median((across(laws, W, weights_to_come)[2] / constant)[alike]), int((~alike).sum())
+    other = elsewhere(on, W, chosen)
+    return np.median((across(laws, W, weights_to_come)[2] / constant)[~other]), int(other.sum())
 
 
 def settled(seeds, weights_to_come: Callable, settling_length: Callable) -> tuple:
@@ -441,8 +446,8 @@ def against_own(path: Tensor, at, tokens, chosen: Tensor, goal: float) -> tuple:
     own = geometry.selected_tokens(_logits(tokens, "W", path[-1]))
     stays = arrival(path, at, limit(tokens, "W", own, "fro")[1].value, goal)
     loss = [losses.logistic(tokens.scores.gather(-1, x[..., None])).mean((-1, -2)) for x in (own, chosen)]
-    other = (own != chosen).any(-1)
-    return np.nan_to_num(stays, nan=np.inf), other.numpy(), (other & (loss[0] < loss[1])).numpy()
+    other = elsewhere(tokens, path[-1], chosen)
+    return np.nan_to_num(stays, nan=np.inf), other, other & (loss[0] < loss[1]).numpy()
 
 
 def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Tensor:

@@ -314,8 +314,8 @@ assert abs(predicted_turns[6] - np.degrees(np.arctan2(best[1], best[0]) + np.arc
 # ★★★ · 24 minutes
 #
 # At some moment the flow has the loss $L_1 < 2/n$, wherever $w$ is. Derive an upper bound on its loss a time
-# $t$ later, from $t$, $L_1$, $n$, $\eta$ and $\hat\mu$ alone. Of the $\ell_i$ use only these two facts. As
-# $L$ falls, put $n L_1$ for $n L$ in the correction, the factor that tends to 1 with small $L_1$.
+# $t$ later, from $t$, $L_1$, $n$, $\eta$ and $\hat\mu$ alone. Of the $\ell_i$ use only these two facts. The
+# factor that they bring with them tends to 1 as $L$ falls: put $n L_1$ for $n L$ in it.
 #
 # <details><summary>Hint: the length of the gradient</summary>
 #
@@ -492,8 +492,10 @@ print(f"||r|| = {r_length:.3f}; one degree is left after 10^{log10_steps(1):.1f}
 assert 17.8 < log10_steps(1) < 18, "see exercise 01.4"
 
 # %% [markdown]
-# Hence the $10^{18}$ steps from zero. Copies in proportion to the $\lambda_i$, here one and five, would leave
-# no creep: then all the $y_i x_i \cdot \tilde w$ are equal, and $\tilde w$ is parallel to $\hat w$.
+# Hence the $10^{18}$ steps from zero. The step size and the number of points are a factor common to all
+# $e^{-y_i x_i \cdot \tilde w}$: it moves $\tilde w$ along $\hat w$ and leaves $r$ as it is. Copies in
+# proportion to the $\lambda_i$, here one and five, would leave no creep: then all the $y_i x_i \cdot \tilde
+# w$ are equal, and $\tilde w$ is parallel to $\hat w$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.6 Longer steps

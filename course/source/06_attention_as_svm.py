@@ -15,7 +15,7 @@
 # - write down the SVM whose solution tells, before any training, where $p$ can go;
 # - explain, one force at a time, why gradient descent tends to its solution;
 # - say how fast $\|p\|$ grows, under plain and under normalised descent;
-# - decide from the data with which tokens $p$ can run off, and, on a toy, from where;
+# - recognise from the data with which tokens $p$ can run off, and, on a toy, from where;
 # - say what can hold $p$ at a finite point (optional section 6.7).
 #
 # **You need** lesson 01 (margin, direction, $\log t$), lesson 02 (hard-margin SVM, nonnegative least squares)
@@ -217,26 +217,26 @@ check("06.1", pushes)
 
 # %%
 path = paths["spread"][:, -1]
-print("step   c_1      c_3     cosine with the full gradient")
+print("step   c_1      c_3    c_3 / -c_1   cosine with the full gradient")
 for step in (0, 50, 100, 300):
     p = path[step]
     c = pushes(p, keys, spread, 1)
     far_out = c @ (keys[1] - keys)  # the pairs (alpha, t) alone
     full = -gradient(p, keys, spread)
     alike = far_out @ full / np.linalg.norm(far_out) / np.linalg.norm(full)
-    print(f"{step:4d} {c[0]:+.0e}  {c[2]:+.0e}  {alike:.6f}")
+    print(f"{step:4d} {c[0]:+.0e}  {c[2]:+.0e}   {-c[2] / c[0]:6.0f}      {alike:.6f}")
 assert alike > 0.999999, again.format("06.1")
 assert c[2] / -c[0] > 400, again.format("06.1")
 
 # %% [markdown]
 # Token 3 is worse than token 2, so it pushes $p$ along $k_2 - k_3$ and strengthens token 2. Token 1 is
-# better, so it pulls $p$ away. But token 1 falls further behind, and its pull dies faster. The last column
-# confirms that the pair without $\alpha$ soon does not matter.
+# better, so it pulls $p$ away. But token 1 falls further behind: its pull dies faster than the push (fourth
+# column). The last column confirms that the pair without $\alpha$ soon does not matter.
 #
 # In general, let token $\alpha$ be winning, with the **lead** $\Delta_t = h_\alpha - h_t = p \cdot a_t$ over
-# token $t$, and let all leads grow. Of two losers that push at all, one, say $t$, scores differently from
-# $\alpha$. The pair $(t, \tau)$ is weaker than $(\alpha, t)$ by $s_\tau / s_\alpha = e^{-\Delta_\tau}$, up to
-# a constant, and dies out beside it.
+# token $t$, and let all leads grow without bound. Of two losers that push at all, one, say $t$, scores
+# differently from $\alpha$. The pair $(t, \tau)$ is weaker than $(\alpha, t)$ by $s_\tau / s_\alpha =
+# e^{-\Delta_\tau}$, up to a constant, and dies out beside it.
 #
 # What remains are the $T - 1$ pairs $(\alpha, t)$, where they do not cancel one another. Late in training
 #
@@ -338,7 +338,7 @@ for token, p_mm in ((0, svm_1), (1, svm_2)):
 assert np.allclose(leads_of_two(a, b), [1.1, 1]), again.format("06.2")
 
 # %% [markdown]
-# Whichever of tokens 1 and 2 is selected, only token 3 is as close as 1: the other is further behind.
+# Whichever of tokens 1 and 2 is selected, only token 3 has a lead of exactly 1: the other is further behind.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.4 One path, two clocks
@@ -438,7 +438,8 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Scores (1, .9, .9), start at 0, steps $\eta = 10$ (plain) and $0.1$ (normalised). Left: the
-# norm; dashed, the two predictions. Right: the angle to the ray of token 1 against the norm; dashed,
+# norm; dashed, $\eta j$ and, for plain steps, the law of the text completed by the toy's rate and its
+# distance 2.25 beside the ray (cell above). Right: the angle to the ray of token 1 against the norm; dashed,
 # $\arcsin(2.25 / \|p\|)$. Nothing is fitted.
 
 # %% [markdown]
@@ -446,13 +447,14 @@ show(
 # p_{\mathrm{mm}} + r$ with a remainder $r$ that tends to a vector *across* the ray, of length 2.25 here, and
 # the angle falls like $\|r\| / \|p\|$.
 #
-# In this course we mostly train with normalised steps: to $\|p\| = 100$ plain ones would need $10^{44}$.
+# In this course we mostly train with normalised steps: plain ones with $\eta = 10$ would need $10^{44}$ to
+# reach $\|p\| = 100$ on this toy.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.5 Which token wins?
 #
 # The SVM has a solution for token 1 and one for token 2; training chose. Section 6.2 has the reason ready:
-# late in training only the comparisons with the *smallest* lead still push.
+# late in training only the comparisons with the *smallest* lead still count.
 #
 # - The **support tokens** of sequence $i$ are the $t \neq \alpha_i$ whose constraint is tight,
 #   $p_{\mathrm{mm}} \cdot (k_{i\alpha_i} - k_{it}) = 1$. A sequence may have none.
@@ -461,8 +463,8 @@ show(
 # - It is **globally optimal** if each $\alpha_i$ has the best score of its whole sequence.
 #
 # Why these? Lesson 02 writes the solution as $p_{\mathrm{mm}} = \sum \lambda_{it}\, a_{it}$ over support
-# tokens, with $\lambda_{it} \ge 0$. Descent builds $p$ from the same vectors, and gives $a_{it}$ a weight of
-# the sign of $\gamma_{i\alpha_i} - \gamma_{it}$.
+# tokens, with $\lambda_{it} \ge 0$. Late in training descent builds $p$ from the same vectors, and gives
+# $a_{it}$ a weight of the sign of $\gamma_{i\alpha_i} - \gamma_{it}$.
 #
 # If a support token with $\lambda > 0$ scores higher, its weight comes out negative, which the SVM's is not,
 # and $p$ is pulled back. If it scores lower it pushes $p$ along, and a better token far enough behind
