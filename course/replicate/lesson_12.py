@@ -270,10 +270,10 @@ def grown(direction, d=8, far=1e-4):
 
 
 def downhill(kind: str, tokens, steps=100):
-    """Runs from zero: whether they are undecided, and whether a finite minimum is downhill from their ends.
+    """Runs from zero, (3, trials): are they undecided, is a finite minimum downhill from their ends, or no end?
 
     Newton's method along each eigenvector of the Hessian, always downhill and by at most 10. At a minimum,
-    below the length 1,000, all eigenvalues are above 1e-7, and the next step is below 1e-3.
+    below the length 1,000, all eigenvalues are above 1e-7, and the next step is below 1e-3. No end: beyond it.
     """
     trials, _, _, d = tokens.keys.shape
     model = attend(kind, d, trials)
@@ -297,8 +297,8 @@ def downhill(kind: str, tokens, steps=100):
         lower = (value(new, *of) <= value(w, *of))[:, None]
         w, reach = torch.where(lower, new, w), torch.where(lower, (2 * reach).clamp(max=10), reach / 4)
     lowest = torch.linalg.eigvalsh(curvature(w, *of))[:, 0]
-    near = (slope(w, *of).norm(dim=1) < 1e-3 * lowest) & (w.norm(dim=1) < 1000)
-    return undecided, near & (lowest > 1e-7)
+    near, off = slope(w, *of).norm(dim=1) < 1e-3 * lowest, w.norm(dim=1) > 1000
+    return torch.stack((undecided, near & (lowest > 1e-7) & ~off, off))
 
 
 def drawn_choice(kind: str, tokens, seed: int, heads: int):

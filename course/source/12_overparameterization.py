@@ -252,16 +252,6 @@ check("12.2", direction)
 # %%
 print("u_i of 8 sequences that grow from a random W along V:", runs.grown(direction))
 assert runs.grown(direction) == 8, again.format("12.2")
-print("n = 8, T = 6   some a: Wendel, of 2,000   p: undecided, stuck   W: undecided, stuck")
-for d in (2, 3, 4):
-    many = data.random_tokens(8, 6, d, trials=2000, seed=0)
-    some = (svm.solve(svm.label_problem(many.z, many.y), throw=False).status == "optimal").mean()
-    wendel = sum(math.comb(7, k) for k in range(d)) / 2**7
-    few = data.random_tokens(8, 6, d, trials=100, seed=4)
-    p, W = (torch.stack(runs.downhill(kind, few)).double().mean(dim=1) for kind in ("p", "W"))
-    print(f"d = {d} {wendel:22.2f} {some:10.2f} {p[0]:14.1f} {p[1]:8.1f} {W[0]:14.1f} {W[1]:8.1f}")
-    assert abs(some - wendel) < 0.03
-    assert p[1] > 0.3 if d == 2 else W[1] < 0.03
 
 # %% [markdown]
 # All eight $u_i$ grow, each by the variance of its scores (see the proof).
@@ -282,12 +272,29 @@ for d in (2, 3, 4):
 # Linearly independent queries always have such an $a$. So for almost all data **no finite $W$ is stationary
 # if $d \ge n$, or if the count holds**. With fewer dimensions some $a$ exists with Wendel's chance
 # $2^{1-n} \sum_{k < d} \binom{n-1}{k}$, as each $y_i z_i$ is as likely as its negative: at $d = 4$ for half
-# of our data sets.
+# of our data sets ($n = 8$).
 #
-# The last columns are shares of 100 runs of $p$ and of $W$ as in 12.1. A run is *stuck* if Newton's method,
-# downhill from its end, comes to a finite minimum. At $d = 2$ about half of the many undecided runs of $p$
-# are stuck, few of $W$. At $d = 3$ most data sets have no $a$ and the count fails, yet hardly a run of $W$ is
-# stuck.
+# A run is *stuck* if Newton's method, downhill from its end, comes to a finite minimum. How many of 100 runs
+# of $p$ and of $W$ as in 12.1 are undecided, and how many stuck?
+
+# %%
+print("n = 8, T = 6   some a: Wendel, of 2,000   p: undecided, stuck   W: undecided, stuck")
+for d in (2, 3, 4):
+    many = data.random_tokens(8, 6, d, trials=2000, seed=0)
+    some = (svm.solve(svm.label_problem(many.z, many.y), throw=False).status == "optimal").mean()
+    wendel = sum(math.comb(7, k) for k in range(d)) / 2**7
+    few = data.random_tokens(8, 6, d, trials=100, seed=4)
+    ends = [runs.downhill(kind, few) for kind in ("p", "W")]
+    p, W = (end.double().mean(dim=1) for end in ends)
+    print(f"d = {d} {wendel:22.2f} {some:10.2f} {p[0]:14.1f} {p[1]:8.1f} {W[0]:14.1f} {W[1]:8.1f}")
+    assert abs(some - wendel) < 0.03
+    assert p[1] > 0.3 if d == 2 else W[1] < 0.03
+    assert all(off[undecided & ~stuck].double().mean() > 0.5 for undecided, stuck, off in ends)
+
+# %% [markdown]
+# At $d = 2$ about half of the many undecided runs of $p$ are stuck, few of $W$. Most of the others, at each
+# $d$, run off downhill, beyond the length 1,000. At $d = 3$ most data sets have no $a$ and the count fails,
+# yet hardly a run of $W$ is stuck.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.3 Possible for a random choice
@@ -758,13 +765,13 @@ show(
 # At these sizes, only where nearly all tokens are support tokens is the best choice almost alone:
 
 # %%
-print("      d   mean m of 40   number, real   global of 2000")
+print("      d   mean m (M = 40)   number, real   global of 2000")
 for kind, most, least, nearly_all in (("p", 10, 16, 1024), ("W", 3, 4, 64)):
     stored = found[f"dimensions_{kind}"].squeeze()
     d, number, error, can, won = np.array(runs.by_dimension(stored)).T
     m = stored.support.mean("trial").values  # in the last rows every choice is possible
     for k in (-3, -2, -1):
-        print(f"{kind} {d[k]:5.0f} {m[k]:14.1f} {number[k]:8.2f} ± {error[k]:.2f} {won[k]:14.0f}")
+        print(f"{kind} {d[k]:5.0f} {m[k]:17.1f} {number[k]:8.2f} ± {error[k]:.2f} {won[k]:14.0f}")
     assert (d[number.argmax()], d[(won / can).argmin()]) == (most, least)
     assert np.all(np.diff([-number, won / can])[:, d[:-1] >= least] > 0)
     assert np.all((won / can > 0.98) == (d >= nearly_all))
