@@ -270,10 +270,10 @@ def grown(direction, d=8, far=1e-4):
 
 
 def downhill(kind: str, tokens, steps=100):
-    """Runs from zero, (3, trials): are they undecided, is a finite minimum downhill from their ends, or no end?
+    """Runs from zero, (3, trials): are they undecided, is a finite minimum downhill from there, or no end?
 
     Newton's method along each eigenvector of the Hessian, always downhill and by at most 10. At a minimum,
-    below the length 1,000, all eigenvalues are above 1e-7, and the next step is below 1e-3. No end: beyond it.
+    below the length 1,000, all eigenvalues are above 1e-7, and the next step is below 1e-3. No end: farther.
     """
     trials, _, _, d = tokens.keys.shape
     model = attend(kind, d, trials)

@@ -24,11 +24,15 @@ def unit_values(following):
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "n", "T", "V"), [(8, 80, 8, 20), (3, 60, 9, 30), (5, 100, 6, 16)])
 def test_the_more_confidence_the_fewer_stay_wrong(seed, n, T, V):
-    """With the exact direction of W_ov; Gaussian embeddings with the same values more; alone none."""
+    """With the exact direction of W_ov; Gaussian embeddings with the same values more; alone none. At the SVM
+    of what the others ask for a loser is 1 or more ahead, and W points there."""
     wrong = {}
     for d, c in itertools.product((None, V), (0.5, 2.0, 8.0)):
-        wrong[d, c], alone = stay_wrong(c, d, n, T, V, (seed, seed + 50))
+        (wrong[d, c], alone, ahead, others), cosines = stay_wrong(c, d, n, T, V, (seed, seed + 50))
         assert alone == 0
+        if c < 8:
+            assert wrong[d, c] - ahead <= 2 < 4 * others + 2 < wrong[d, c]
+            assert cosines.min() > 0.94
     for d in (None, V):
         assert wrong[d, 0.5] > wrong[d, 2.0] > wrong[d, 8.0]
     assert all(wrong[None, c] < 0.25 * wrong[V, c] for c in (0.5, 2.0))
