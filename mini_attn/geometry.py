@@ -1,11 +1,14 @@
 """Directions, and which tokens an attention has chosen."""
 
+import sys
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mini_attn.data import TokenData
+from mini_attn.indices import token_numbers
 
 
 def _flat(a: Tensor, batch_dims: int | None) -> Tensor:
@@ -21,6 +24,7 @@ def _flat(a: Tensor, batch_dims: int | None) -> Tensor:
 
 
 def _unit(flat: Tensor, order: float = 2.0) -> Tensor:
+    flat = flat if flat.is_floating_point() else flat.double()  # -128 has no absolute value in a byte
     largest = flat.abs().amax(-1, keepdim=True)
     flat = flat / largest  # safe from under- and overflow; zero gives NaN: it has no direction
     return flat / torch.linalg.vector_norm(flat, ord=order, dim=-1, keepdim=True)
@@ -71,7 +75,7 @@ def bregman(
     Introduced in lesson 15.
     """
     _same_shape(a, b)
-    if not 1 < p < float("inf"):
+    if not 1 < p <= sys.float_info.max:  # 10**400 is no float
         raise ValueError(f"p = {p}; expected a finite exponent above 1")
     u, w = _unit(_flat(a, batch_dims), p), _unit(_flat(b, batch_dims), p)
     # psi(u) = psi(w) = 1/p, and <grad psi(w), w> = 1
@@ -92,23 +96,12 @@ def _indices(selected: Tensor, logits: Tensor) -> Int[Tensor, "*trials n"]:
     """The selected tokens, checked, on the logits' device and of the type that torch indexes with."""
     if not isinstance(logits, Tensor):
         raise ValueError(f"logits must be a tensor (*trials, n, T), got {type(logits).__name__}")
-    if not isinstance(selected, Tensor) or logits.ndim < 2 or selected.shape != logits.shape[:-1]:
-        got = f"shape {tuple(selected.shape)}" if isinstance(selected, Tensor) else type(selected).__name__
+    if logits.ndim < 2 or not logits.is_floating_point():
         raise ValueError(
-            f"selected must be a tensor of shape (*trials, n), one token for each sequence of the logits "
-            f"(*trials, n, T); got {got}, and logits of shape {tuple(logits.shape)}"
+            f"logits are {logits.dtype} of shape {tuple(logits.shape)}; expected floating numbers, "
+            "(*trials, n, T): logits.double()"
         )
-    if not logits.is_floating_point():
-        raise ValueError(f"logits are {logits.dtype}; expected floating numbers: logits.double()")
-    T = logits.shape[-1]
-    if selected.dtype.is_floating_point or selected.dtype.is_complex or selected.dtype == torch.bool:
-        raise ValueError(f"selected holds token numbers, so integers; got {selected.dtype}")
-    outside = (selected < 0) | (selected >= T)
-    if outside.any():
-        raise ValueError(
-            f"selected holds {selected[outside][0].item()}, but the T = {T} tokens are numbered 0 to {T - 1}"
-        )
-    return selected.to(logits.device, torch.int64)
+    return token_numbers("selected", selected, logits.shape[:-1], logits.shape[-1], logits.device)
 
 
 def margins(

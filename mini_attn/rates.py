@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from jaxtyping import Float, Int
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from mini_attn import losses
 from mini_attn.data import TokenData
+from mini_attn.indices import token_numbers
 from mini_attn.svm import HardMarginProblem, Solution
 
 
@@ -34,7 +36,7 @@ def strengths(
     Introduced in lesson 17.
     """
     _no_mask(data)
-    _one_a_sequence(selected, data)
+    selected = _one_a_sequence(selected, data)
     best = data.scores.gather(-1, selected[..., None])
     c = (best - data.scores) * -losses.get(loss).slope(best) / data.scores.shape[-2]
     keep = torch.arange(data.scores.shape[-1], device=c.device) != selected[..., None]
@@ -55,7 +57,12 @@ def log_excess(
     Introduced in lesson 17.
     """
     _no_mask(data)
-    _one_a_sequence(selected, data)
+    if not isinstance(logits, Tensor) or logits.shape != data.scores.shape:
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(
+            f"logits must be a tensor of the scores' shape {tuple(data.scores.shape)}; got {got}"
+        )
+    selected = _one_a_sequence(selected, data)
     chosen = selected[..., None]
     ahead = data.scores.gather(-1, chosen) - data.scores
     log_s = torch.log_softmax(logits, -1).scatter(-1, chosen, -torch.inf)
@@ -74,12 +81,9 @@ def _no_mask(data: TokenData) -> None:
         raise ValueError("the data have a mask; expected sequences of one length, without padding")
 
 
-def _one_a_sequence(selected: Tensor, data: TokenData) -> None:
-    if selected.shape != data.scores.shape[:-1]:
-        raise ValueError(
-            f"selected has the shape {tuple(selected.shape)}; expected one token a sequence, "
-            f"{tuple(data.scores.shape[:-1])}"
-        )
+def _one_a_sequence(selected: Tensor, data: TokenData) -> Tensor:
+    *shape, T = data.scores.shape
+    return token_numbers("selected", selected, tuple(shape), T, data.scores.device)
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,8 @@ def slope(x: Float[Tensor, "*#trials records"], y: Float[Tensor, "*trials record
 
     Introduced in lesson 17.
     """
+    if not all(isinstance(one, Tensor) for one in (x, y)) or not x.shape[-1:].numel() > 1:
+        raise ValueError("x and y must be tensors with a record or more along the last dimension")
     if not (x > 0).all():
         raise ValueError("x holds numbers that are not positive; an exponent is a slope in logarithms")
     if not (x.amax(-1) >= 9.99 * x.amin(-1)).all():
@@ -176,7 +182,10 @@ def interval(
     """
     if not 0 < level < 1:
         raise ValueError(f"level = {level}; expected a probability between 0 and 1, such as 0.95")
-    values = values.double()[~values.isnan()]
+    if not isinstance(draws, Integral) or draws < 1:
+        raise ValueError(f"draws = {draws!r}; expected a whole number of bootstrap draws, such as 2000")
+    values = torch.as_tensor(values, dtype=torch.float64)
+    values = values[~values.isnan()]
     if not len(values) or values.isinf().any():
         raise ValueError(f"expected finite values, and NaN where a trial has none; got {values.tolist()[:5]}")
     generator = torch.Generator().manual_seed(seed)

@@ -119,13 +119,26 @@ def next_tokens(
     Source: after the realisable data of Huang, Liang and Yang, "Non-asymptotic convergence of training
         transformers for next-token prediction" (2024). Introduced in lesson 16.
     """
-    for name, size in {"n": n, "T": T, "V": V, "queries": queries, "targets": targets}.items():
+    sizes = {"n": n, "T": T, "V": V, "d": d, "queries": queries, "targets": targets, "trials": trials}
+    for name, size in sizes.items():
         most = V if name in ("queries", "targets") else None
-        if size is not None and (not isinstance(size, Integral) or size < 1 or (most and size > most)):
+        whole = isinstance(size, Integral) and not isinstance(size, bool)
+        if size is not None and (not whole or size < 1 or (most and size > most)):
             upto = "" if most is None else f" and at most V = {most}"
             raise ValueError(f"{name} = {size!r}; expected a whole number, at least 1{upto}")
-    generator = torch.Generator().manual_seed(seed)
+    if like is not None and not isinstance(like, NextTokens):
+        raise ValueError(f"like must be NextTokens, such as next_tokens returns; got {type(like).__name__}")
     lead = () if trials is None else (trials,)
+    for name, given, shape in (
+        ("rank", rank, (*lead, V, V)),
+        ("like.following", like and like.following, (*lead, V)),
+    ):
+        if given is not None and (
+            not isinstance(given, Tensor) or given.shape != shape or given.isnan().any()
+        ):
+            got = f"shape {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
+            raise ValueError(f"{name} must be a tensor of shape {shape} without NaN; got {got}")
+    generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape):
         return torch.rand(*lead, *shape, generator=generator, dtype=torch.float64)
@@ -175,6 +188,18 @@ def closure(above: Bool[Tensor, "*batch V V"]) -> Bool[Tensor, "*batch V V"]:
 
     A token that is above itself, on the diagonal, stands on a cycle. Introduced in lesson 16.
     """
+    if (
+        not isinstance(above, Tensor)
+        or above.dtype != torch.bool
+        or above.ndim < 2
+        or above.shape[-1] != above.shape[-2]
+    ):
+        got = (
+            f"{above.dtype} of shape {tuple(above.shape)}"
+            if isinstance(above, Tensor)
+            else type(above).__name__
+        )
+        raise ValueError(f"above must be a bool tensor (..., V, V), [a, b] for a > b; got {got}")
     reach, length = above, 1
     while length < above.shape[-1]:  # paths of up to 2, 4, 8, ... edges
         reach = reach | (reach.double() @ reach.double() > 0)

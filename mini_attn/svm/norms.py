@@ -30,7 +30,7 @@ def parse_norm(norm: Norm, vector: bool = False) -> Norm:
         return "fro" if vector else norm
     try:
         p = math.nan if isinstance(norm, bool) else float(norm)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # 10**400 is no float
         p = math.nan
     if not p >= 1:
         raise ValueError(f'norm must be "fro", "nuc", "spectral" or a number p >= 1, got {norm!r}')

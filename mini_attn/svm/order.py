@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mini_attn.indices import token_numbers
 from mini_attn.svm.problem import HardMarginProblem, _describe, _real
 
 
@@ -30,17 +31,12 @@ def next_problem(
         prediction" (2024), the first stage. Introduced in lesson 16.
     """
     _real("embeddings", embeddings, ndim=2)
-    if not isinstance(following, Tensor) or following.shape != embeddings.shape[:-1]:
-        raise ValueError(
-            f"following must be a tensor of shape {tuple(embeddings.shape[:-1])}, the next token of each, "
-            f"got {_describe(following)}"
-        )
-    if following.dtype.is_floating_point or following.dtype.is_complex or following.dtype == torch.bool:
-        raise ValueError(f"following holds token numbers, so integers; got {following.dtype}")
     V = embeddings.shape[-2]
-    if following.numel() and not ((following >= 0) & (following < V)).all():
-        raise ValueError(f"following holds numbers of tokens, 0 to V - 1 = {V - 1}")
-    following = following.to(embeddings.device, torch.int64)  # bytes would be taken for a mask
+    if V == 0:
+        raise ValueError(
+            f"embeddings has shape {tuple(embeddings.shape)}, V = 0 tokens; expected at least one"
+        )
+    following = token_numbers("following", following, embeddings.shape[:-1], V, embeddings.device)
     units = torch.eye(V, dtype=embeddings.dtype, device=embeddings.device)
     others = torch.arange(V - 1, device=embeddings.device)
     others = others + (others >= following[..., None])  # (..., V, V - 1), without next(c)
@@ -78,7 +74,7 @@ def order_problem(
     _real("embeddings", embeddings, ndim=2)
     V, d = embeddings.shape[-2:]
     for name, pairs in (("above", above), ("tied", tied)):
-        if pairs is not None and (
+        if not (pairs is None and name == "tied") and (
             not isinstance(pairs, Tensor)
             or pairs.dtype != torch.bool
             or pairs.shape != (*embeddings.shape[:-1], V, V)

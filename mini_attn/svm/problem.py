@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mini_attn.indices import token_numbers
+
 PIECE = 2**16  # rows that are treated at once
 LARGE = 1000  # rows from which on Euclidean problems are solved one by one, with a working set
 
@@ -185,7 +187,7 @@ def label_problem(X: Float[Tensor, "*batch n d"], y: Tensor) -> HardMarginProble
     _real("X", X, ndim=2)
     if not isinstance(y, Tensor) or y.shape != X.shape[:-1]:
         raise ValueError(f"y must be a tensor of shape {tuple(X.shape[:-1])}, got {_describe(y)}")
-    if y.dtype == torch.bool or y.is_complex() or not (y.abs() == 1).all():
+    if y.dtype == torch.bool or y.is_complex() or not (y.to(X).abs() == 1).all():
         raise ValueError("labels y must be -1 or +1, as numbers; map classes {0, 1} by y = 2.0 * y - 1")
     a = y.to(X)[..., None] * X
     return HardMarginProblem(a, None, a.new_ones(a.shape[:-1]))
@@ -282,17 +284,7 @@ def _winner_minus_others(
         raise ValueError(
             f"{name} has shape {tuple(keys.shape)}, T = 0 tokens a sequence; expected at least one"
         )
-    if not isinstance(selected, Tensor) or selected.shape != keys.shape[:-2]:
-        raise ValueError(
-            f"selected must be a tensor of shape {tuple(keys.shape[:-2])}, one token per sequence, "
-            f"got {_describe(selected)}"
-        )
-    if selected.dtype.is_floating_point or selected.dtype == torch.bool or selected.dtype.is_complex:
-        raise ValueError(f"selected holds token numbers, so integers; got {selected.dtype}")
-    if selected.numel() and not ((selected >= 0) & (selected < T)).all():
-        bad = selected[(selected < 0) | (selected >= T)][0].item()
-        raise ValueError(f"selected holds {bad}, but the T = {T} tokens are numbered 0 to {T - 1}")
-    selected = selected.to(keys.device, torch.int64)
+    selected = token_numbers("selected", selected, keys.shape[:-2], T, keys.device)
     others = torch.arange(T - 1, device=keys.device)
     others = others + (others >= selected[..., None])  # (..., n, T - 1), skips alpha_i
     d = keys.shape[-1]

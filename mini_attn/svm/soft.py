@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from numbers import Real
 
@@ -9,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mini_attn.indices import token_numbers
 from mini_attn.svm.problem import _describe, _real
 
 STEPS, CONJUGATE, SEARCH = 60, 300, 30  # Newton steps at a price; gradients in each; tries of its length
@@ -76,25 +78,21 @@ def solve_soft(
     """
     if _real("X", X, ndim=3).dtype != torch.float64 or not X.shape[-1]:
         raise ValueError(f"X is {_describe(X)}; expected float64, (..., n, T, d), with d >= 1")
-    if not isinstance(selected, Tensor):
-        raise ValueError(f"selected must be a tensor of integers, got {_describe(selected)}")
-    if selected.shape != X.shape[:-1]:
-        raise ValueError(f"selected has shape {tuple(selected.shape)}; expected {tuple(X.shape[:-1])}")
-    if selected.dtype.is_floating_point or selected.dtype == torch.bool or selected.dtype.is_complex:
-        raise ValueError(f"selected holds token numbers, so integers; got {selected.dtype}")
-    if not isinstance(C, Real) or not 0 < C < float("inf"):
+    if not X.shape[-2] or not X.shape[-3]:
+        raise ValueError(f"X has shape {tuple(X.shape)}; expected at least one sequence and one token")
+    selected = token_numbers("selected", selected, X.shape[:-1], X.shape[-2], X.device)
+    if not isinstance(C, Real) or not 0 < C <= sys.float_info.max:
         raise ValueError(f"C = {C!r}; expected a positive finite price of the slack")
     if not isinstance(tol, Real) or not 0 < tol < 1:
         raise ValueError(f"tol = {tol!r}; expected a relative gap above 0 and below 1, such as 1e-4")
     if mask is not None and (not isinstance(mask, Tensor) or mask.dtype != torch.bool):
         raise ValueError(f"mask must be a bool tensor, True where a token is real; got {_describe(mask)}")
-    selected = selected.long()
     batch, d = X.shape[:-3], X.shape[-1]
     real = torch.ones_like(selected, dtype=torch.bool) if mask is None else mask
     if real.shape != selected.shape:
         raise ValueError(f"mask has shape {tuple(real.shape)}; expected {tuple(selected.shape)}")
-    if ((selected < 0) | (selected >= X.shape[-2])).any() or (real & ~real.gather(-1, selected)).any():
-        raise ValueError("selected holds tokens that do not exist or that the mask hides; select real ones")
+    if (real & ~real.gather(-1, selected)).any():
+        raise ValueError("selected holds tokens that the mask hides; select real ones")
     X = torch.where(real[..., None], X, 0.0).reshape(-1, *X.shape[-3:])
     longest = float(torch.linalg.vector_norm(X, dim=-1).max()) if X.numel() else 0.0
     fits = longest < LONG ** (1 / 4) and C * longest**4 < LONG and (longest == 0 or C * longest**4 > 1 / LONG)

@@ -1,5 +1,7 @@
 """How sure one may be of a share that was counted."""
 
+import math
+
 from scipy.special import ndtri
 
 
@@ -30,17 +32,17 @@ def wilson(successes, trials, level: float = 0.95):
     Source: E. B. Wilson. "Probable Inference, the Law of Succession, and Statistical Inference." JASA, 1927.
     Introduced in lesson 12.
     """
-    if not 0 < level < 1:
+    if not 0 < level < (1 + level) / 2 < 1:
         raise ValueError(f"level = {level}; expected a probability between 0 and 1, such as 0.95")
     successes, trials = _double(successes), _double(trials)  # short numbers overflow or round
     failures = trials - successes
     for count in (successes, failures):
-        if not _all(count >= 0):
-            raise ValueError("successes must be counts from 0 to trials, and trials counts from 0")
+        if not _all((count >= 0) & (count < math.inf)):
+            raise ValueError("successes must be finite counts from 0 to trials, and trials counts from 0")
     z2 = float(ndtri((1 + level) / 2)) ** 2
 
     # the (m == 0) in the denominator is there for no trials: k (m - k) is 0 as well
-    half = (z2 * (successes * failures / (trials + (trials == 0)) + z2 / 4)) ** 0.5
+    half = (z2 * (successes * (failures / (trials + (trials == 0))) + z2 / 4)) ** 0.5
     middle = successes + z2 / 2
     low = (successes > 0) * (middle - half) / (trials + z2)
     high = (failures > 0) * (middle + half) / (trials + z2) + (failures == 0)

@@ -103,9 +103,12 @@ def test_outcome_of_many_trials_on_one_problem():
         (lambda: geometry.bregman(torch.ones(2), torch.ones(2), 1.0), "p = 1.0"),
         (lambda: geometry.cosine(torch.tensor(1.0), torch.tensor(1.0)), r"shape \(\) hold no vector"),
         (lambda: geometry.cosine(torch.ones(3, 0), torch.ones(3, 0)), r"shape \(3, 0\) hold no vector"),
-        (lambda: geometry.margins(logits, selected[:1]), r"got shape \(1,\), and logits of shape \(2, 3\)"),
-        (lambda: geometry.margins(logits, [0, 1]), "selected must be a tensor .*; got list"),
-        (lambda: geometry.margins(logits, torch.tensor([0, 3])), "selected holds 3, but the T = 3 tokens"),
+        (
+            lambda: geometry.margins(logits, selected[:1]),
+            r"of shape \(2,\), a token number each; got torch.int64 of shape \(1,\)",
+        ),
+        (lambda: geometry.margins(logits, [0, 1]), "selected must be a dense tensor .*; got list"),
+        (lambda: geometry.margins(logits, torch.tensor([0, 3])), "selected holds 3, but the 3 tokens"),
         (lambda: geometry.margins(logits, torch.tensor([0.0, 1.0])), "token numbers, so integers; got"),
         (
             lambda: geometry.support_tokens(logits, selected, lead=torch.ones(3)),

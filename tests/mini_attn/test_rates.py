@@ -160,9 +160,9 @@ def test_log_excess_of_the_limit_itself_is_minus_infinity():
 )
 def test_one_selected_token_a_sequence_is_asked_for(selected):
     tokens = data.random_tokens(2, 3, 4, seed=0)
-    with pytest.raises(ValueError, match="one token a sequence"):
+    with pytest.raises(ValueError, match="a token number each"):
         rates.log_excess(torch.zeros(2, 3, dtype=torch.float64), tokens, selected)
-    with pytest.raises(ValueError, match="one token a sequence"):
+    with pytest.raises(ValueError, match="a token number each"):
         rates.strengths(tokens, selected)
 
 

@@ -57,7 +57,7 @@ def test_shapes_are_checked():
         svm.order_problem(E, torch.zeros(3, 3, dtype=torch.bool))
     with pytest.raises(ValueError, match="following must be"):
         svm.next_problem(E, torch.zeros(2, dtype=torch.int64))
-    with pytest.raises(ValueError, match="0 to V - 1"):
+    with pytest.raises(ValueError, match="numbered 0 to 2"):
         svm.next_problem(E, torch.tensor([0, 1, 3]))
 
 

@@ -95,10 +95,10 @@ def test_bad_problems_say_what_is_wrong(change, message):
 @pytest.mark.parametrize(
     ("selected", "message"),
     [
-        (torch.tensor([3]), "selected holds 3, but the T = 3 tokens"),
+        (torch.tensor([3]), "selected holds 3, but the 3 tokens"),
         (torch.tensor([-1]), "selected holds -1"),
         (torch.tensor([1.0]), "integers; got torch.float32"),
-        (torch.tensor([0, 0]), r"shape \(1,\), one token per sequence"),
+        (torch.tensor([0, 0]), r"shape \(1,\), a token number each"),
         (0, "got int"),
     ],
 )

@@ -1,0 +1,112 @@
+"""Token numbers in any integer type mean what they say, and what is none is refused by name."""
+
+import math
+
+import pytest
+import torch
+
+from mini_attn import geometry, rates, svm
+from mini_attn.data import random_tokens
+from mini_attn.indices import token_numbers
+from mini_attn.sweep import wilson
+from mini_attn.vocabulary import closure, next_tokens
+
+UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]
+SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+@pytest.mark.parametrize("dtype", UNSIGNED + SIGNED)
+@pytest.mark.parametrize("T", [3, 128, 256, 300])
+def test_every_integer_type_counts_tokens(dtype, T):
+    """T itself need not fit into the type: 300 is 44 in a byte."""
+    given = torch.tensor([0, 2, 1]).to(dtype)
+    assert token_numbers("selected", given, (3,), T, "cpu").tolist() == [0, 2, 1]
+    X = torch.randn(3, T, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(T))
+    expected = svm.token_problem(X, given.long()).a
+    assert torch.equal(svm.token_problem(X, given).a, expected)
+    assert torch.equal(geometry.margins(X[..., 0], given), geometry.margins(X[..., 0], given.long()))
+    units, follow = torch.eye(T, dtype=torch.float64), torch.zeros(T, dtype=torch.int64)
+    follow[:3] = torch.tensor([1, 0, 2])
+    assert torch.equal(svm.next_problem(units, follow.to(dtype)).a, svm.next_problem(units, follow).a)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (torch.tensor([0, 3]), "selected holds 3, but the 3 tokens are numbered 0 to 2"),
+        (torch.tensor([-1, 0]), "selected holds -1"),
+        (torch.tensor([0.0, 1.0]), "token numbers, so integers; got torch.float32"),
+        (torch.tensor([True, False]), "got torch.bool"),
+        (torch.tensor([0]), r"shape \(2,\), a token number each; got torch.int64 of shape \(1,\)"),
+        (torch.tensor([0, 1]).to_sparse(), "sparse"),
+        ([0, 1], "got list"),
+    ],
+)
+def test_what_is_no_token_number_is_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        token_numbers("selected", given, (2,), 3, "cpu")
+    data = random_tokens(2, 3, 2, seed=0)
+    for of in (rates.strengths, lambda data, given: rates.log_excess(data.scores, data, given)):
+        with pytest.raises(ValueError, match=said):
+            of(data, given)
+
+
+def test_bytes_are_compared_as_numbers():
+    """-128 has no absolute value in a byte."""
+    byte = torch.tensor([-128, -128], dtype=torch.int8)
+    assert geometry.cosine(byte, torch.ones_like(byte)) == pytest.approx(-1)
+    assert geometry.bregman(byte, -torch.ones_like(byte), 2) == pytest.approx(0, abs=1e-12)
+    y = torch.tensor([1, 1], dtype=torch.uint16)
+    assert svm.label_problem(torch.eye(2), y).a.tolist() == torch.eye(2).tolist()
+
+
+def test_numbers_beyond_floats_are_refused_in_words():
+    X, y = torch.eye(2, dtype=torch.float64), torch.ones(2)
+    with pytest.raises(ValueError, match="norm must be"):
+        svm.solve(svm.label_problem(X, y), 10**400)
+    with pytest.raises(ValueError, match="finite exponent"):
+        geometry.bregman(X, X, 10**400)
+    with pytest.raises(ValueError, match="positive finite price"):
+        svm.solve_soft(X[None], torch.zeros(1, 2, dtype=torch.int64), C=10**400)
+    with pytest.raises(ValueError, match="finite counts"):
+        wilson(3, math.inf)
+    with pytest.raises(ValueError, match="level"):
+        wilson(3, 10, 1 - 1e-16)
+    assert wilson(1e155, 2e155) == pytest.approx((0.5, 0.5))
+
+
+def test_empty_data_are_refused_in_words():
+    empty = torch.zeros(0, 2, 2, dtype=torch.float64)
+    with pytest.raises(ValueError, match="at least one sequence"):
+        svm.solve_soft(empty, torch.zeros(0, 2, dtype=torch.int64), C=1.0)
+    with pytest.raises(ValueError, match="V = 0"):
+        svm.next_problem(torch.zeros(0, 0), torch.zeros(0, dtype=torch.int64))
+    with pytest.raises(ValueError, match="a record or more"):
+        rates.slope(torch.zeros(0), torch.zeros(0))
+    with pytest.raises(ValueError, match="draws = 0"):
+        rates.interval(torch.ones(3), draws=0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"trials": -1}, "trials = -1"),
+        ({"trials": True}, "trials = True"),
+        ({"d": 0}, "d = 0"),
+        ({"rank": torch.full((4, 4), math.nan)}, "without NaN"),
+        ({"rank": torch.zeros(3, 4)}, r"shape \(4, 4\)"),
+        ({"like": 3}, "got int"),
+        ({"like": next_tokens(2, 2, 3)[0]}, r"like.following must be a tensor of shape \(4,\)"),
+    ],
+)
+def test_what_next_tokens_cannot_draw_is_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        next_tokens(3, 3, 4, **wrong)
+
+
+@pytest.mark.parametrize(
+    "above", [torch.zeros(3, 3), torch.zeros(3, dtype=torch.bool), [[True]], torch.tensor(True)]
+)
+def test_an_order_is_square_and_bool(above):
+    with pytest.raises(ValueError, match="bool tensor"):
+        closure(above)
