@@ -280,7 +280,7 @@ MOVE = Exercise(
     id="02.3",
     title="A move of length r",
     points=3,
-    minutes=10,
+    minutes=15,
     difficulty=3,
     reference=_after_move,
     cases=_move_cases,
@@ -329,126 +329,154 @@ MOVE = Exercise(
 # 02.4
 
 
-def _between(v, w):
-    return _angle(v @ w / np.linalg.norm(v) / np.linalg.norm(w))
+def _parts(A, q, eta):
+    """mu_hat, the eigenvalues that count, and the slacks of the points without weight."""
+    a_hat = q @ A
+    mu_hat = np.linalg.norm(a_hat)
+    spread = np.linalg.eigvalsh(np.cov(A.T, aweights=q, bias=True))[1 - np.count_nonzero(q) :]
+    return mu_hat, spread, (A @ a_hat / mu_hat - mu_hat)[q == 0]
 
 
-def _least_angle(w, A):
-    return _between(w, _solve(A)[1] @ A)
+def _tilt(mu_hat, spread, slack, eta):
+    return abs(1 - eta * spread / mu_hat).max()
 
 
-def _swept(A, sweeps=20):
-    """The direction of coordinate ascent on the dual after a few sweeps."""
-    lam, w = np.zeros(len(A)), np.zeros(A.shape[1])
-    for _ in range(sweeps):
-        for i, a in enumerate(A):
-            new = max(0.0, lam[i] + (1 - a @ w) / (a @ a))
-            w, lam[i] = w + (new - lam[i]) * a, new
-    return w
+def _others(mu_hat, spread, slack, eta):
+    return np.exp(-eta * slack.min())
 
 
-def _gradient(w, A):
-    """The normalised weights of the logistic loss's gradient."""
-    factors = np.exp(-np.logaddexp(0, A @ w) + np.logaddexp(0, A @ w).min())
-    return factors / factors.sum()
+def _tail(mu_hat, spread, slack, eta):
+    return np.exp(-eta * mu_hat)
 
 
-def _near_line(w, A):
-    """The direction of the SVM of the d points that are nearest to the given w's line."""
-    return _solve(A[np.argsort(A @ w)[: A.shape[1]]])[1] @ A[np.argsort(A @ w)[: A.shape[1]]]
+def _limit(mu_hat, spread, slack):
+    return 2 * mu_hat / spread[-1]
 
 
-def _dense(A):
-    """The direction with all a_i.w as near to one as they can be."""
-    return np.linalg.lstsq(A, np.ones(len(A)), rcond=None)[0]
+def _pace_of(*factors, limit=_limit, of=max):
+    """The answer with other factors, another eta*, or another choice among the factors."""
+
+    def answer(A, q, eta):
+        parts = _parts(A, q, eta)
+        return limit(*parts), of([factor(*parts, eta) for factor in factors])
+
+    return answer
 
 
-def _made_of(w, A):
-    """Weights that make w as well as weights can; equal ones where they are all zero."""
-    lam, _ = nnls(A.T, w)
-    return lam if lam.any() else np.ones(len(A))
+ALL = _tilt, _others, _tail
 
 
-def _long_way(w, lam, A):
-    """What one proves for any w: part 3 only for a direction that separates."""
-    direct, between, last = _routes(w, lam, A)
-    return min(direct if _margin(w, A) >= 0 else 180.0, between + last)
+def _pace(A, q, eta):
+    """C w_hat = 0: along w_hat a step changes nothing but the weights beyond the edge, and the tail."""
+    return _pace_of(*ALL)(A, q, eta)
 
 
-def _six_cases(rng):
-    """In three and in six dimensions; a good direction, a poor one, one that does not separate, one that
-    points away. The best weights are on several points; usual mistakes are off by more than half a degree."""
-    kinds = [(6, 3, 15, 40), (20, 6, 3, 8), (16, 6, 15, 40), (30, 6, 40, 80), (12, 6, 100, 150)]
+def _spread_by(matrix):
+    """The answer with the eigenvalues of another matrix(A, q) than the weighted covariance."""
+
+    def answer(A, q, eta):
+        mu_hat, spread, slack = _parts(A, q, eta)
+        other = np.linalg.eigvalsh(matrix(A, q))[-len(spread) :]
+        return _limit(mu_hat, other, slack), max(factor(mu_hat, other, slack, eta) for factor in ALL)
+
+    return answer
+
+
+def _pace_cases(rng):
+    """In each the slowest factor is clear: the tilt's, slow or overshooting, below eta* and beyond; another
+    point's; the loss's tail. With three points or more that have weight, the eigenvalues differ."""
+    kinds = [
+        (6, 2, 2, "slow", 0.1, 0.9),
+        (16, 4, 3, "slow", 0.1, 0.9),
+        (16, 4, 3, "over", 0.6, 0.95),
+        (6, 2, 2, "over", 1.1, 1.4),
+        (16, 4, 3, "others", 0.1, 0.9),
+        (8, 3, 2, "tail", 0.3, 0.9),
+    ]
     cases = []
     while len(cases) < len(kinds):
-        n, d, low, high = kinds[len(cases)]
+        n, d, held, wanted, low, high = kinds[len(cases)]
         A = _signed(rng, n, d)
-        w_hat, q_hat = _solve(A)
-        if (q_hat > 1e-3).sum() < (2 if d == 3 else 4):
+        q = _solve(A)[1]
+        some = q[q > 0]
+        if not (len(some) >= held and some.min() > 0.03 and np.ptp(some) > 0.1):
             continue
-        ahead = w_hat / np.linalg.norm(w_hat)
-        aside = rng.normal(size=d)
-        aside -= aside @ ahead * ahead
-        turn = np.radians(rng.uniform(low, high))
-        w = np.cos(turn) * ahead + np.sin(turn) * aside / np.linalg.norm(aside)
-        w *= rng.uniform(0.5, 3) * np.linalg.norm(w_hat)
-        shortest = min(A, key=_norm)
-        rivals = [_between(w, v) for v in (_swept(A), _near_line(w, A), _dense(A), shortest, A.mean(axis=0))]
-        if (_margin(w, A) > 0) == (high <= 40) and min(abs(np.array(rivals) - np.degrees(turn))) > 0.5:
-            cases.append((w, A))
+        mu_hat, spread, slack = _parts(A, q, 1.0)
+        if not (slack.min() > 0.02 and (held == 2 or spread[-1] > 1.3 * spread[0])):
+            continue
+        eta = rng.uniform(low, high) * 2 * mu_hat / spread[-1]
+        factors = {
+            "slow": 1 - eta * spread[0] / mu_hat,
+            "over": eta * spread[-1] / mu_hat - 1,
+            "others": _others(mu_hat, spread, slack, eta),
+            "tail": _tail(mu_hat, spread, slack, eta),
+        }
+        first = factors.pop(wanted)
+        if first > max(0.1, *factors.values()) + 0.03 and (wanted != "others" or eta * slack.min() > 0.15):
+            cases.append((A, q, eta))
     return cases
 
 
-LEAST = Exercise(
+PACE = Exercise(
     id="02.4",
-    title="A direction and no weights",
-    points=2,
-    minutes=10,
-    difficulty=2,
-    reference=_least_angle,
-    withheld=SOLVERS,
-    cases=_six_cases,
-    compare=Compare(rtol=1e-4, atol=1e-3),
+    title="How long a step, how fast?",
+    points=3,
+    minutes=15,
+    difficulty=3,
+    reference=_pace,
+    withheld=("mini_attn.rates.remainder",),
+    cases=_pace_cases,
     misconceptions=known(
-        lambda w, A: _angle(_margin(w, A) / _norm(_solve(A)[1] @ A)),
-        "You have the best weights, and used part 3 for w. They bring a second direction, whose own gap is "
-        "zero: go by way of it.",
-        lambda w, A: _long_way(w, np.ones(len(A)), A),
-        "You gave all points the same weight. Any weights prove something, the best prove the truth: "
-        "section 2.6 finds those.",
-        lambda w, A: _long_way(w, _gradient(w, A), A),
-        "You took the gradient's weights at w. They hang on the length of w, and nobody said that it has "
-        "been trained: section 2.6 finds the best weights.",
-        lambda w, A: _long_way(w, _made_of(w, A), A),
-        "You looked for weights that make w. Then a_bar is close to w, but B is not the least: the best "
-        "weights do not depend on w.",
-        lambda w, A: _angle(_margin(w, A) / _norm(_solve(A)[1] @ A)) + _least_angle(w, A),
-        "Your second leg has the margin of w in it. It starts at a_bar: with the best weights it is zero.",
-        lambda w, A: np.radians(_least_angle(w, A)),
-        "Your angle is in radians: np.degrees.",
-        lambda w, A: min(_least_angle(w, A), 180 - _least_angle(w, A)),
-        "You took the angle between two lines. A direction that points away from w_hat is off by more than "
-        "90.",
-        lambda w, A: min(_least_angle(w, A), 90.0),
-        "You stopped at 90 degrees. A direction that points away from w_hat is off by more.",
-        lambda w, A: np.cos(np.radians(_least_angle(w, A))),
-        "That is the cosine of the angle.",
-        lambda w, A: _between(w, min(A, key=_norm)),
-        "You gave all the weight to the shortest point. The nearest point of the hull need not be a corner.",
-        lambda w, A: _between(w, A.mean(axis=0)),
-        "That is the angle to a_bar for equal weights, which is not w_hat: no proof may leave out the "
-        "second leg, unless it is zero.",
-        lambda w, A: _between(w, _near_line(w, A)),
-        "You gave weight only to points near the given w's line. Near w_hat's there may be others: let all "
-        "of them take part.",
-        lambda w, A: _between(w, _dense(A)),
-        "You made all a_i.w as near to 1 as they can be (np.linalg.lstsq). In the SVM they may be larger, "
-        "and weights may not be negative (nnls).",
-        lambda w, A: _between(w, _swept(A)),
-        "Your sweeps had not come to their end: there, the gap of lam @ A is zero. nnls needs no such "
-        "patience.",
-        lambda w, A: _least_angle(w, A) if _margin(w, A) >= 0 else 180.0,
-        "Right where w separates. The way by a_bar needs the margin of a_bar alone, so go there in any case.",
+        lambda A, q, eta: _pace(A, q, eta)[::-1],
+        "The right two numbers; return eta* first.",
+        _pace_of(*ALL, limit=lambda *parts: _limit(*parts) / 2),
+        "With your eta* a step brings the widest part to zero at once. Twice as long it overshoots by as "
+        "much as it was off: that is the limit.",
+        _pace_of(*ALL, limit=lambda mu_hat, spread, slack: 2 / spread[-1]),
+        "Your eta* has no mu_hat in it. A step of length eta is eta a_bar / ||a_bar||, and ||a_bar|| is "
+        "nearly mu_hat.",
+        _pace_of(*ALL, limit=lambda mu_hat, spread, slack: 2 * mu_hat / spread[0]),
+        "Your eta* has the smallest eigenvalue that counts. All parts have to die out: the largest limits.",
+        _pace_of(_tilt),
+        "Right for the first thing. The other two may die out more slowly, and drive a_bar.",
+        _pace_of(_tilt, _others),
+        "The third thing is missing: |l'(u)| = e^-u - e^-2u + ..., so the error is about e^-u of it. By how "
+        "much does u grow in a step?",
+        _pace_of(_tilt, _tail),
+        "The other points are missing, or lose weight too fast. The q_i add up to one, so what counts is how "
+        "far *beyond* the edge a point is.",
+        _pace_of(_others, _tail),
+        "The first thing itself is missing from your factor.",
+        _pace_of(lambda m, e, s, eta: abs(1 - eta * e[-1] / m), _others, _tail),
+        "You took the largest eigenvalue alone. The smallest that counts may be slower.",
+        _pace_of(lambda m, e, s, eta: abs(1 - eta * e[0] / m), _others, _tail),
+        "You took the smallest eigenvalue alone. A long step overshoots where the largest is.",
+        _pace_of(lambda m, e, s, eta: (1 - eta * e / m).max(), _others, _tail),
+        "A factor of -0.9 dies out as slowly as 0.9: take absolute values.",
+        _pace_of(lambda *parts: max(1.0, _tilt(*parts)), _others, _tail),
+        "Your factor is never below 1: eigenvalues that are zero, along w_hat and wherever points with "
+        "weight do not differ, do not count.",
+        _pace_of(_tilt, lambda m, e, s, eta: np.exp(-eta * m * s.min()), _tail),
+        "Your slack is not a distance: a step has the length eta, so it raises a_i.w by "
+        "eta a_i.a_hat / ||a_hat||.",
+        _pace_of(_tilt, lambda m, e, s, eta: np.exp(-eta * s.max()), _tail),
+        "You took the point farthest from the edge. The nearest one's weight shrinks most slowly.",
+        _pace_of(_tilt, lambda m, e, s, eta: 1 - eta * s.min(), _tail),
+        "For another point you took 1 - eta s for e^(-eta s): its weight shrinks by the whole exponential.",
+        _pace_of(_tilt, _others, lambda m, e, s, eta: np.exp(-2 * eta * m)),
+        "The error of |l'(u)| is about e^-2u, but next to e^-u, which is what counts, it is e^-u.",
+        _pace_of(*ALL, of=min),
+        "You took the smallest factor. In the end the largest one is left.",
+        _pace_of(*ALL, of=np.prod),
+        "You multiplied the three. They die out side by side: in the end the largest one is left.",
+        lambda A, q, eta: (_pace(A, q, eta)[0], -np.log(_pace(A, q, eta)[1])),
+        "That is the rate, minus the logarithm of the factor.",
+        _spread_by(lambda A, q: np.cov(A[q > 0].T, bias=True)),
+        "Your covariance counts all points with weight the same. They count q_i times (aweights=q).",
+        _spread_by(lambda A, q: (A.T * q) @ A),
+        "You summed q_i a_i a_i^T. The weights q_i are normalised, so it is a covariance: subtract a_bar.",
+        _spread_by(lambda A, q: np.cov(A.T, aweights=q)),
+        "np.cov divides as for a sample. The q_i add up to one: bias=True.",
     ),
 )
 
@@ -501,6 +529,12 @@ def _flipped_margins(A):
     return np.array([_bound(_nnls(turned)[0], turned) for turned in _flipped(A)])
 
 
+def _to_supports(A):
+    """How far each point is from the cone of the other support vectors."""
+    held, rows = _solve(A)[1] > 1e-9, np.arange(len(A))
+    return np.array([nnls((A * (held & (rows != i))[:, None]).T, A[i])[1] for i in rows])
+
+
 def _edge_angles(A):
     """The points farthest in angle from w_hat."""
     w, _ = _solve(A)
@@ -533,7 +567,7 @@ FLIP = Exercise(
     id="02.5",
     title="Who can change sides?",
     points=3,
-    minutes=8,
+    minutes=12,
     difficulty=3,
     reference=_wrong_side,
     cases=_flip_cases,
@@ -542,6 +576,8 @@ FLIP = Exercise(
     misconceptions=known(
         lambda A: _wrong_side(A) > 1e-9 * np.linalg.norm(A, axis=1),
         "That is who can change sides. The question is how far.",
+        _to_supports,
+        "Only the support vectors had weight. The bounds may use all other points: the cone is theirs.",
         _flipped_margins,
         "You flipped each point and took the largest margin. That keeps the others at this distance, too; "
         "here they may be on the line.",
@@ -578,4 +614,4 @@ FLIP = Exercise(
     ),
 )
 
-EXERCISES = [TWO_POINTS, ANGLE, MOVE, LEAST, FLIP]
+EXERCISES = [TWO_POINTS, ANGLE, MOVE, PACE, FLIP]

@@ -7,7 +7,7 @@ import torch
 from course import exercises
 from mini_attn import svm
 
-two_points, proved_angle, after_move, least_angle, wrong_side = (
+two_points, proved_angle, after_move, pace, wrong_side = (
     spec.reference for spec in exercises.exercises("02")
 )
 
@@ -56,14 +56,34 @@ def test_a_move_changes_the_margin_within_the_bounds_and_reaches_both(q):
     np.testing.assert_allclose([margins.min(), margins.max()], [least, greatest], atol=1e-4)
 
 
-def test_the_least_angle_is_the_true_one_also_where_the_direction_does_not_separate(signed):
-    rng, w_hat = np.random.default_rng(4), library(signed).value.numpy()
-    separating = 0
-    for w in w_hat + np.linalg.norm(w_hat) * rng.normal(size=(50, 3)):
-        true = np.degrees(np.arccos(w @ w_hat / np.linalg.norm(w) / np.linalg.norm(w_hat)))
-        assert least_angle(w, signed) == pytest.approx(true, abs=1e-5)
-        separating += (signed @ w > 0).all()
-    assert 0 < separating < 50
+def test_the_law_of_a_move_holds_for_any_number_of_support_vectors(lesson):
+    """With the distance of the moved point from the affine hull of the others for ||a - b||."""
+    rng, kept = np.random.default_rng(5), 0
+    for seed in range(10):
+        A = lesson["draw"](seed)
+        q = lesson["best_weights"](A)
+        support, a_hat = np.flatnonzero(q), q @ A
+        mu = np.linalg.norm(a_hat)
+        for i in support:
+            others = A[support[support != i]]
+            flat, away = (others[1:] - others[0]).T, A[i] - others[0]
+            across = away - flat @ np.linalg.lstsq(flat, away, rcond=None)[0]
+            apart = np.linalg.norm(across)
+            least, _ = after_move(mu, q[i], apart, 0.05) if apart > 0.05 else (np.nan, np.nan)
+            worst = mu * np.sqrt(max(0, 1 - (0.05 / apart) ** 2)) * a_hat / mu**2 + 0.05 / apart**2 * across
+            ways = [-worst, *rng.normal(size=(10, 6))]
+            ends = []
+            for way in ways:
+                moved = A + 0.05 * np.eye(40)[i][:, None] * way / np.linalg.norm(way)
+                new = lesson["best_weights"](moved)
+                ends.append(lesson["upper_bound"](new, moved))
+                if len(ends) == 1 and np.flatnonzero(new).tolist() != support.tolist():
+                    break
+            else:
+                kept += 1
+                assert ends[0] == pytest.approx(least, abs=1e-12)
+                assert min(ends) > least - 1e-9
+    assert kept > 20
 
 
 def test_how_far_a_point_can_be_on_the_wrong_side(signed, lesson):
@@ -90,9 +110,38 @@ def test_the_gradients_weights_settle_below_the_longest_step(lesson, n, d):
     """A small tilt of the settled direction dies out just below eta*, and grows just above."""
     for seed in range(50, 53):
         A = lesson["draw"](seed, n, d)
-        longest, best = lesson["longest_step"](A), lesson["best_weights"](A)
+        best = lesson["best_weights"](A)
+        longest, _ = pace(A, best, 1.0)
         for factor, settles in ((0.8, True), (1.2, False)):
             (w,), (lam,) = lesson["descend"](A, factor * longest, [20_000], normalised=True)
             np.testing.assert_allclose(lam @ A, w, rtol=1e-9)
             bound = lesson["upper_bound"](lesson["gradient_weights"](w, A), A)
             assert (bound < 1.001 * lesson["upper_bound"](best, A)) == settles
+
+
+def tilts(lesson, A, step, marks):
+    """The part of the gradient across w_hat, at the marks of NGD."""
+    (w, _), a_hat = lesson["descend"](A, step, marks, normalised=True), lesson["best_weights"](A) @ A
+    a_bar = lesson["gradient_weights"](w, A) @ A
+    return np.linalg.norm(a_bar - np.outer(a_bar @ a_hat, a_hat) / (a_hat @ a_hat), axis=1)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 5, 6, 9, 13])
+def test_the_slowest_of_three_factors_is_the_pace(lesson, seed):
+    """On other seeds and steps than the lesson's, wherever the tilt can still be read."""
+    A = lesson["draw"](seed)
+    for step in (0.08, 0.12):
+        marks = list(range(500, 20_001, 500))
+        tilt = tilts(lesson, A, step, marks)
+        late = np.flatnonzero(tilt > 1e-11)[-1]
+        _, factor = pace(A, lesson["best_weights"](A), step)
+        assert factor < 1
+        assert np.log(tilt[late] / tilt[late - 1]) / 500 == pytest.approx(np.log(factor), rel=0.05)
+
+
+def test_with_a_point_on_the_edge_that_has_no_weight_the_tilt_falls_like_one_over_t(lesson):
+    """So the lesson asks that all points on the edge have weight."""
+    A = np.array([[1.0, 1, 0], [1, -1, 0], [1, 0, 1]])
+    (w, _) = lesson["descend"](A, 0.5, [1000, 10_000], normalised=True)
+    a_bar = lesson["gradient_weights"](w, A) @ A
+    np.testing.assert_allclose(np.linalg.norm(a_bar[:, 1:], axis=1) * [1000, 10_000], 2, rtol=0.01)

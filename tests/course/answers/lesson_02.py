@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from scipy.optimize import linprog, minimize, nnls
+from scipy.optimize import minimize, nnls
 
 
 def two_points_by_slsqp(a, b):
@@ -106,60 +106,40 @@ def move_where(change):
     return lambda *inputs: change(*move_by_search(*inputs).tolist(), *inputs)
 
 
-def least_by_slsqp(w, A):
-    """The primal problem for a general-purpose solver, which knows no weights."""
-    start = linprog(np.zeros(A.shape[1]), A_ub=-A, b_ub=-np.ones(len(A)), bounds=(None, None)).x
-    constraint = {"type": "ineq", "fun": lambda v: A @ v - 1, "jac": lambda v: A}
-    found = minimize(
-        lambda v: v @ v / 2,
-        start,
-        jac=lambda v: v,
-        constraints=[constraint],
-        tol=1e-15,
-        options={"maxiter": 500},
-    ).x
-    return torch.rad2deg(torch.arccos(torch.as_tensor(w @ found / np.linalg.norm(w) / np.linalg.norm(found))))
+def pace_by_singular_values(A, q, eta):
+    """The points with weight as rows, scaled: squares of singular values; rates for factors."""
+    A, q = torch.as_tensor(A), torch.as_tensor(q)
+    held, a_hat = q > 0, q @ A
+    mu = a_hat.norm()
+    sigma = torch.linalg.svdvals(q[held].sqrt()[:, None] * (A[held] - a_hat))[: int(held.sum()) - 1] ** 2
+    beyond = A[~held] @ a_hat / mu
+    rates = [*(-(1 - eta * sigma / mu).abs().log()), eta * (beyond.min() - mu), eta * mu]
+    return torch.stack([2 * mu / sigma.max(), torch.exp(-min(rates))])
 
 
-def _weights(A):
-    lam, _ = nnls(np.vstack([A.T, np.ones(len(A))]), [*np.zeros(A.shape[1]), 1.0])
-    return lam
+def pace_where(change):
+    """change(eta*, factor, A, q, eta) of the right answer."""
+    return lambda A, q, eta: change(*pace_by_singular_values(A, q, eta).tolist(), A, q, eta)
 
 
-def least_up_to(change):
-    """change(right angle, w, A)."""
-
-    def answer(w, A):
-        a_hat = _weights(A) @ A
-        cosine = w @ a_hat / np.linalg.norm(w) / np.linalg.norm(a_hat)
-        return change(np.degrees(np.arccos(cosine)), w, A)
-
-    return answer
+def pace_of_the_trace(A, q, eta):
+    """The sum of the eigenvalues for the largest."""
+    mu = np.linalg.norm(q @ A)
+    return 2 * mu / np.trace(np.cov(A.T, aweights=q, bias=True)), pace_by_singular_values(A, q, eta)[1].item()
 
 
-def least_by_part_3_in_cosines(w, A):
-    lam = _weights(A)
-    cosines = A @ w / np.linalg.norm(w) / np.linalg.norm(A, axis=1)
-    return np.degrees(np.arccos(lam @ cosines / lam.sum()))
+def pace_of_the_logits(A, q, eta):
+    """The largest eigenvalue with the weights' own covariance, diag(q) - q q^T, and no points."""
+    mu = np.linalg.norm(q @ A)
+    top = np.linalg.eigvalsh(np.diag(q) - np.outer(q, q))[-1]
+    return 2 * mu / top, abs(1 - eta * top / mu)
 
 
-def least_of_unit_points(w, A):
-    """Points first brought to length one: another SVM."""
-    unit = A / np.linalg.norm(A, axis=1, keepdims=True)
-    a_bar = _weights(unit) @ unit
-    return np.degrees(np.arccos(w @ a_bar / np.linalg.norm(w) / np.linalg.norm(a_bar)))
-
-
-def least_to_support_mean(w, A):
-    a_bar = A[_weights(A) > 1e-9].mean(axis=0)
-    return np.degrees(np.arccos(w @ a_bar / np.linalg.norm(w) / np.linalg.norm(a_bar)))
-
-
-def least_without_the_sum(w, A):
-    """nnls with no row of ones, and a target of ones: least squares with weights per dimension."""
-    lam, _ = nnls(A @ A.T, np.ones(len(A)))
-    a_bar = lam @ A
-    return np.degrees(np.arccos(w @ a_bar / np.linalg.norm(w) / np.linalg.norm(a_bar)))
+def pace_of_all_points(A, q, eta):
+    """The covariance of all points, with equal weights."""
+    mu = np.linalg.norm(q @ A)
+    spread = np.linalg.eigvalsh(np.cov(A.T, bias=True))
+    return 2 * mu / spread[-1], abs(1 - eta * spread / mu).max()
 
 
 def side_by_slsqp(A):
@@ -238,15 +218,20 @@ ANSWERS = {
         ],
     },
     "02.4": {
-        "also_right": least_by_slsqp,
+        "also_right": pace_by_singular_values,
         "wrong": [
-            least_by_part_3_in_cosines,
-            least_of_unit_points,
-            least_to_support_mean,
-            least_without_the_sum,
-            least_up_to(lambda angle, w, A: 180 - angle),
-            least_up_to(lambda angle, w, A: angle / 2),
-            least_up_to(lambda angle, w, A: np.degrees(np.sin(np.radians(angle)))),
+            pace_of_the_trace,
+            pace_of_the_logits,
+            pace_of_all_points,
+            pace_where(lambda longest, factor, *rest: longest),
+            pace_where(lambda longest, factor, *rest: factor),
+            pace_where(lambda longest, factor, *rest: (1 / longest, factor)),
+            pace_where(lambda longest, factor, *rest: (longest, 1 - factor)),
+            pace_where(lambda longest, factor, *rest: (longest, factor**2)),
+            pace_where(lambda longest, factor, *rest: (longest, abs(1 - 2 * rest[2] / longest))),
+            pace_where(lambda longest, factor, A, q, eta: (longest * np.linalg.norm(q @ A), factor)),
+            pace_where(lambda longest, factor, A, q, eta: (longest, min(factor, 1.0))),
+            pace_where(lambda longest, factor, A, q, eta: (longest, factor**eta)),
         ],
     },
     "02.5": {
