@@ -440,11 +440,11 @@ PACE = Exercise(
         _pace_of(_tilt),
         "Right for the first thing. The other two may die out more slowly, and drive a_bar.",
         _pace_of(_tilt, _others),
-        "The third thing is missing: |l'(u)| = e^-u - e^-2u + ..., so the error is about e^-u of it. By how "
-        "much does u grow in a step?",
+        "The third thing is missing, or dies out too fast: |l'(u)| = e^-u - e^-2u + ..., so next to e^-u the "
+        "error is about e^-u. By how much does u grow in a step?",
         _pace_of(_tilt, _tail),
         "The other points are missing, or lose weight too fast. The q_i add up to one, so what counts is how "
-        "far *beyond* the edge a point is.",
+        "far *beyond* the edge the nearest one is.",
         _pace_of(_others, _tail),
         "The first thing itself is missing from your factor.",
         _pace_of(lambda m, e, s, eta: abs(1 - eta * e[-1] / m), _others, _tail),
@@ -459,12 +459,8 @@ PACE = Exercise(
         _pace_of(_tilt, lambda m, e, s, eta: np.exp(-eta * m * s.min()), _tail),
         "Your slack is not a distance: a step has the length eta, so it raises a_i.w by "
         "eta a_i.a_hat / ||a_hat||.",
-        _pace_of(_tilt, lambda m, e, s, eta: np.exp(-eta * s.max()), _tail),
-        "You took the point farthest from the edge. The nearest one's weight shrinks most slowly.",
         _pace_of(_tilt, lambda m, e, s, eta: 1 - eta * s.min(), _tail),
         "For another point you took 1 - eta s for e^(-eta s): its weight shrinks by the whole exponential.",
-        _pace_of(_tilt, _others, lambda m, e, s, eta: np.exp(-2 * eta * m)),
-        "The error of |l'(u)| is about e^-2u, but next to e^-u, which is what counts, it is e^-u.",
         _pace_of(*ALL, of=min),
         "You took the smallest factor. In the end the largest one is left.",
         _pace_of(*ALL, of=np.prod),
