@@ -77,12 +77,6 @@ def rest(U, V, Y, eps, steps=(500, 1000)):
     return side_by_side(U, V, Y, etas, [len(etas)], eps)[0]
 
 
-def truncated(Y, rank):
-    """The tables of that rank nearest to Y (..., d, d), with its largest singular values and no others."""
-    left, sizes, right = np.linalg.svd(Y)
-    return (left[..., :rank] * sizes[..., None, :rank]) @ right[..., :rank, :]
-
-
 def c_of(W, Y):
     """c = ||S||_op, with S the pull at W, scaled to <S, W> = ||W||_*."""
     M, _ = far(W, Y)
