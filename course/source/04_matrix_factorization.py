@@ -8,7 +8,7 @@
 # **The question: where does descent lead a product of two matrices, and when does it reach a table of
 # smallest nuclear norm?**
 #
-# Attention multiplies two matrices as well, keys and queries.
+# Attention multiplies two matrices too: keys and queries.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -363,8 +363,8 @@ show(
 #
 # since $\langle S, W \rangle = \sum_k \sigma_k\, \xi_k^\top S\, \zeta_k \le \lVert S \rVert_{\mathrm{op}}
 # \lVert W \rVert_*$. Where both ends meet, $W$ lives only where $S$ has its largest singular value: that
-# bounds its rank. `solve` returns one $W_{\mathrm{nuc}}$ (of maybe several), $\hat\mu$, the $\lambda_i$, and
-# what `certified_rank` needs.
+# bounds its rank, by `certified_rank`. `solve` returns one $W_{\mathrm{nuc}}$ (of maybe several), $\hat\mu$,
+# the $\lambda_i$, and what this needs.
 
 
 # %%
@@ -397,7 +397,8 @@ assert -1e-9 <= 1 - lower / upper < 1e-6
 
 # %% [markdown]
 # **The cosine and the margin disagree.** Our run points nearly along $W_{\mathrm{nuc}}$, but has almost rank
-# two, not three; at 2,000 steps its margin is below the entries', as on 121 of 200 surveys of this size.
+# two, not three (Figure 3); at 2,000 steps its margin is below the entries', as on 121 of 200 surveys of
+# this size.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.5 A race
@@ -587,8 +588,7 @@ alike, off = 2 * (p * r).sum(-1) / (p**2 + r**2).sum(-1), abs(exponent - c)
 print("20 surveys, medians   exponent, 30 to 33 digits   c at 30, 100, 300")
 for start, *row in zip(starts, *np.median([exponent, c, *c_of(paths[5:], others)], axis=2), strict=True):
     print(f"from {start:.0e}", "{:34.2f} {:8.2f} {:5.2f} {:5.2f}".format(*row))
-within = f"{(off < 0.1).sum()} of 60 exponents within .1 of c; where not,"
-print(within, f"2 p.r / (|p|^2 + |r|^2) = {alike.min():.1f}")
+print(f"{(off < 0.1).sum()} of 60 within .1 of c; the last has 2 p.r / (|p|^2 + |r|^2) = {alike.min():.1f}")
 assert (off < 0.1).sum() == 59
 assert off.argmax() == alike.argmin()
 
@@ -732,7 +732,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** 20 surveys, $10 \times 10$: medians and ranges. Rests lie below the runs.
+# **Figure 4.** 20 surveys: medians and ranges. Rests lie below.
 
 # %% [markdown]
 # Three starts $\beta I$, $0$, one table. Gaussian starts rest with $s = \varepsilon$ on the surveys whose
@@ -758,17 +758,16 @@ lost_and_margin = [31.7, 2.6, 0, 0.6, 1, 1.5], [0.81, 0.81, 0.78, 0.85, 0.84, 1]
 assert np.allclose(np.transpose(found), lost_and_margin, atol=[[0.3], [0.02]])
 
 # %% [markdown]
-# Blanks do not follow the margin: $W_{\mathrm{nuc}}$, with the largest, fills them 1.5 points worse than the
-# run from $0.001$.
+# Blanks do not follow the margin: $W_{\mathrm{nuc}}$ fills them 1.5 points worse than the run from $0.001$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## 4.8 Your own start
 #
-# **Try it.** What does a smaller start do at 4 digits? And patience?
+# **Try it.** What does a smaller start do at 4 digits?
 #
 # <details><summary>Answer</summary>
 #
-# A smaller start shrinks all but two singular values. From $10^{-3}$ patience brings the third back; from
+# A smaller start shrinks all but two singular values. From $10^{-3}$ more digits bring the third back; from
 # $10^{-6}$ even 30 digits do not.
 # </details>
 
@@ -836,8 +835,8 @@ progress("04")
 #
 # - A product moves along $M V V^\top + U U^\top M$, from small $\beta I$, $0$ in short steps greedily: when
 #   $\sigma_1$ is 1, $\sigma_2$ is like $\beta^{2 - 2\bar\sigma_2 / \bar\sigma_1}$.
-# - Gradient flow that separates the answers turns to a KKT point, a solution of (P) if $c = 1$; our runs from
-#   small starts still had $c > 1$ at 300 digits.
+# - Gradient flow that separates the answers turns to a KKT point, a solution of (P) if $c = 1$; our small
+#   starts still had $c > 1$ at 300 digits.
 # - A rest with $s = \varepsilon$, sure at full width, lacks at most $1 - u_{\min} / \bar u$ of the margin if
 #   $u_{\min} \ge 0$.
 
