@@ -735,12 +735,12 @@ show(
 # **Figure 4.** 20 surveys: medians and ranges. Rests lie below.
 
 # %% [markdown]
-# Three starts $\beta I$, $0$, one table. Gaussian starts rest with $s = \varepsilon$ on the surveys whose
-# table has rank at most $m$. At $m$ = rank $< d$ another may not: survey 1218 has a bad rest, $c = 1.35$.
+# Gaussian starts rest with $s = \varepsilon$ on the surveys whose table has rank at most $m$. At $m$ = rank
+# $< d$ another may not: survey 1218 has a bad rest, $c = 1.35$.
 #
 # **When does descent reach $W_{\mathrm{nuc}}$? With a penalty falling to 0 and columns enough, by its margin
-# slowly;** without one we saw it come nearer, no more. A rest lacks .09 at 2.5 digits, the run from $0.1$
-# without a penalty .135 at 3, .04 at 10, .003 at 300.
+# slowly;** without one we saw it come nearer, no more. Rests lack .15 at 1.5 digits and .09 at 2.5, .23 over
+# them; the run from $0.1$ without a penalty .135 at 3, .04 at 10, .003 at 300.
 #
 # *Predict*: does a table of larger margin fill the blanks better?
 
