@@ -29,7 +29,7 @@ def _first_turn(g, H):
 def _turn_cases(rng):
     """Gradients neither long 1 nor along an eigenvector; Hessians of either sign."""
     cases = []
-    for d in (3, 2, 5, 4):  # the plane has one direction across g: there any c looks like a wrong factor
+    for d in (3, 2, 5, 4):  # the plane has one direction across g: there any b looks like a wrong factor
         A = rng.normal(size=(d, d))
         H = A + A.T + rng.uniform(1, 2) * np.diag(np.arange(d))
         g = rng.normal(size=d)
@@ -60,7 +60,7 @@ TURN = Exercise(
         _first_turns(path=0.5, descent=0.25),
         "Both are half of what they should be. On the sphere the whole of g + H p has to be along p.",
         _first_turns(across=False),
-        "c is perpendicular to g: the length is R already. Take away the part of H g along g.",
+        "b is perpendicular to g: the length is R already. Take away the part of H g along g.",
         _first_turns(direction=-1),
         "The sign is wrong: p starts along -g, and H p is then -R H g / ||g||, which is descended once more.",
         _first_turns(power=0),
@@ -150,7 +150,7 @@ CURVATURE = Exercise(
         _curvature_by(pick=lambda values: values[-1]),
         "That is the largest. A point is a minimum only if the smallest is positive.",
         lambda p, g, H: _curvature_answer(p, g, H) * (p @ p),
-        "That is the derivative in the angle. tau is a length: divide by R^2.",
+        "That is the derivative in the angle. sigma is a length: divide by R^2.",
         lambda p, g, H: (
             np.linalg.eigvalsh(H - np.outer(p, p) / (p @ p) * (p @ H @ p) / (p @ p))[0] - (g @ p) / (p @ p)
         ),
@@ -208,7 +208,7 @@ OFFSET = Exercise(
     id="08.3",
     title="The path's offset",
     points=3,
-    minutes=15,
+    minutes=20,
     difficulty=3,
     reference=_offset,
     cases=_offset_cases,
@@ -232,11 +232,11 @@ OFFSET = Exercise(
         _offset_by(
             target=lambda weights, lam: np.log(weights / lam) - np.log(weights / lam).mean(), project=False
         ),
-        "To subtract the mean of b is another choice of the constant. The condition r.p_mm = 0 decides it.",
+        "To subtract the mean of the logarithms is another choice of the constant. The condition r.p_mm = 0 decides it.",
         _offset_by(
             target=lambda weights, lam: np.log(weights / lam) - np.log(weights[0] / lam[0]), project=False
         ),
-        "To measure b from its first entry is one choice of the constant. The condition r.p_mm = 0 asks for "
+        "To measure the logarithms from the first is one choice of the constant. The condition r.p_mm = 0 asks for "
         "another.",
         _offset_by(
             target=lambda weights, lam: (

@@ -34,6 +34,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from scipy.special import lambertw
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
@@ -135,8 +136,7 @@ def degrees(p):
 # %%
 radii = np.geomspace(0.1, 30, 40)
 on_path = search(keys, spread, radii)
-from_zero = descend(keys, spread, (0, 0), 700)
-from_below = descend(keys, spread, (0, -1.5), 700)
+from_zero, from_below = (descend(keys, spread, start, 3500, 0.01) for start in ((0, 0), (0, -1.5)))
 few = np.array([0.1, 1, 4, 16, 30])
 ours = degrees(search(keys, spread, few))
 theirs, others = (degrees(np.array([at_length(run, R) for R in few])) for run in (from_zero, from_below))
@@ -188,7 +188,7 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Left: the shortfall, shaded on each circle from its smallest value (white) to its largest.
-# Thin black: the Att-SVM directions. Right: the same in the $p$-plane.
+# Thin black: the Att-SVM directions. Right: the same in the $p$-plane, with the names of the curves.
 
 # %% [markdown]
 # Descent from 0 and the path leave and end in the same direction, but the path is quicker to turn.
@@ -207,8 +207,8 @@ show(
 #
 # ★★☆ · 10 minutes
 #
-# Both curves, at length $R$, are $p/R = -\hat g + R\, c + O(R^2)$ with a vector $c \perp \hat g$. Return
-# the two vectors $c$: first that of the path, then that of descent from 0 with very small steps, which
+# Both curves, at length $R$, are $p/R = -\hat g + R\, b + O(R^2)$ with a vector $b \perp \hat g$. Return
+# the two vectors $b$: first that of the path, then that of descent from 0 with very small steps, which
 # follows $dp/d\tau = -\nabla L(p)$. Predict: which of the two turns faster?
 #
 # <details><summary>Hint</summary>
@@ -222,7 +222,7 @@ show(
 # %%
 @exercise("08.1")
 def first_turn(g, H):
-    """Return c of the path and of descent, (2, d), for the gradient g (d,) and the Hessian H (d, d) at 0."""
+    """Return b of the path and of descent, (2, d), for the gradient g (d,) and the Hessian H (d, d) at 0."""
     ### BEGIN SOLUTION
     size = np.linalg.norm(g)
     unit = g / size
@@ -238,9 +238,9 @@ check("08.1", first_turn)
 # %% [markdown]
 # <details><summary>The derivation, when you have yours</summary>
 #
-# Let $(\cdot)_\perp$ be the part across $\hat g$. *The path.* Put $p = R(-\hat g + R\,c)$ into $g + Hp$.
-# Across $p$ it must vanish. To first order in $R$ this part is $\|g\|\,R\,c - R\,(H \hat g)_\perp$: since
-# $\hat g$ is not quite the direction of $-p$, $g$ itself has the part $\|g\|\,R\,c$ across $p$. So $c = (H
+# Let $(\cdot)_\perp$ be the part across $\hat g$. *The path.* Put $p = R(-\hat g + R\,b)$ into $g + Hp$.
+# Across $p$ it must vanish. To first order in $R$ this part is $\|g\|\,R\,b - R\,(H \hat g)_\perp$: since
+# $\hat g$ is not quite the direction of $-p$, $g$ itself has the part $\|g\|\,R\,b$ across $p$. So $b = (H
 # \hat g)_\perp/\|g\|$. *Descent.* $p = -\tau g + \frac{\tau^2}{2} H g + \dots$, of length $R \approx \tau
 # \|g\|$; across $\hat g$ it is $\frac{\tau^2}{2} \|g\| (H \hat g)_\perp$, and divided by $R^2$ this is $(H
 # \hat g)_\perp / (2\|g\|)$.
@@ -276,12 +276,12 @@ def tokens_of(keys, scores):
 toy = tokens_of(keys, spread)
 at_zero = derivatives(torch.zeros(1, 2, dtype=torch.float64), toy.keys[None], toy.scores[None])
 (g,), (H,) = (part.numpy() for part in at_zero)
-start = -g / np.linalg.norm(g)
-rates = np.degrees(np.asarray(first_turn(g, H)) @ np.array([-start[1], start[0]]))  # to the left
-print(f"toy: first direction {degrees(start):.1f} degrees; predicted turn / R {rates[0]:.2f}, {rates[1]:.2f}")
+outset = -g / np.linalg.norm(g)
+rates = np.degrees(np.asarray(first_turn(g, H)) @ np.array([-outset[1], outset[0]]))
+print(f"toy: first direction {degrees(outset):.1f} degrees; predicted turn / R {rates[0]:.2f}, {rates[1]:.2f}")
 near = np.array([0.003, 0.03, 0.3])
 runs = np.array([descend(keys, spread, (0, 0), 500, R / 500)[-1] for R in near])
-a, b = ((degrees(points) - degrees(start)) / near for points in (search(keys, spread, near), runs))
+a, b = ((degrees(points) - degrees(outset)) / near for points in (search(keys, spread, near), runs))
 for R, *turns in zip(near, a, b, strict=True):
     print(f"R = {R:5g}: path {turns[0]:6.2f}, descent {turns[1]:5.2f}, ratio {turns[0] / turns[1]:.2f}")
 assert np.abs(np.array([a[0], b[0]]) / rates - 1).max() < 0.004, again.format("08.1")
@@ -303,14 +303,14 @@ assert np.abs(np.array([a[0], b[0]]) / rates - 1).max() < 0.004, again.format("0
 # ★★☆ · 10 minutes
 #
 # At $p$, of length $R$, the gradient is $g = -\nu\, p$ with $\nu > 0$, and the second derivatives are $H$.
-# Walk away from $p$ on a great circle of the sphere, in a direction $e \perp p$ with $\|e\| = 1$; let $\tau$
-# be the length of the way. Return the **curvature**: the smallest value of $d^2 L/d\tau^2$ at $\tau = 0$
+# Walk away from $p$ on a great circle of the sphere, in a direction $e \perp p$ with $\|e\| = 1$; let $\sigma$
+# be the length of the way. Return the **curvature**: the smallest value of $d^2 L/d\sigma^2$ at $\sigma = 0$
 # among all these $e$. If it is positive, $p$ is a minimum on the sphere. Must $H$ be positive definite for
 # that?
 #
 # <details><summary>Hint</summary>
 #
-# The great circle is $p \cos(\tau/R) + R\, e \sin(\tau/R)$. Write $L$ along it to second order in $\tau$.
+# The great circle is $p \cos(\sigma/R) + R\, e \sin(\sigma/R)$. Write $L$ along it to second order in $\sigma$.
 # Which $e$ gives the smallest value?
 # </details>
 
@@ -330,15 +330,12 @@ check("08.2", curvature)
 
 # %% [markdown]
 # The second derivative is $e^\top H\, e + \nu$: the sphere helps with $\nu$, so a negative $H$ may do. In the
-# toy, search and library agree:
+# toy, search and library agree to .01 degrees:
 
 # %%
 few = np.array([0.3, 1, 3, 10])
-library = regularization_path(models.PromptAttention(2), toy, few, tol=1e-8)
-angles = np.array([degrees(search(keys, spread, few)), degrees(library["p"].numpy())])
-for R, *pair in zip(few, *angles, strict=True):
-    print(f"R = {R:3g}: search {pair[0]:.2f}, library {pair[1]:.2f} degrees")
-assert abs(angles[0] - angles[1]).max() < 0.01
+library = regularization_path(models.PromptAttention(2), toy, few, tol=1e-8)["p"].numpy()
+assert abs(degrees(library) - degrees(search(keys, spread, few))).max() < 0.01
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.4 Large radii
@@ -350,8 +347,8 @@ assert abs(angles[0] - angles[1]).max() < 0.01
 # >
 # > $$\frac{p(R)}{R} \;\to\; \frac{p_{\mathrm{mm}}(\mathrm{opt})}{\|p_{\mathrm{mm}}(\mathrm{opt})\|}.$$
 #
-# There is one limit, and it is the *global* one of lesson 07. Let $L_*$ be the mean of
-# $\ell(\gamma_{i\,\mathrm{opt}_i})$, which no $p$ can beat. If attention is nearly on the best tokens,
+# There is one limit, and it is the *global* one of lesson 07. $L$ is the mean over $n$ sequences; let $L_*$ be
+# the mean of $\ell(\gamma_{i\,\mathrm{opt}_i})$, which no $p$ can beat. If attention is nearly on the best tokens,
 #
 # $$L(p) - L_* \;\approx\; \sum_j w_j\, e^{-p \cdot a_j}, \qquad
 # w_j = \tfrac1n\, |\ell'(\gamma_{i\,\mathrm{opt}_i})|\, (\gamma_{i\,\mathrm{opt}_i} - \gamma_{it}) > 0,$$
@@ -376,7 +373,7 @@ assert abs(angles[0] - angles[1]).max() < 0.01
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### How fast? The next term
+# ### How fast? The offset
 #
 # Write $p(R) = R\, \hat p + r$ with $\hat p = p_{\mathrm{mm}}/\|p_{\mathrm{mm}}\|$. At a minimum on the
 # sphere $\sum_j w_j e^{-p \cdot a_j}\, a_j$ is $p$ times a positive factor. For large $R$ only support
@@ -393,7 +390,7 @@ assert abs(angles[0] - angles[1]).max() < 0.01
 # %% [markdown]
 # ### Exercise 08.3: The path's offset
 #
-# ★★★ · 15 minutes
+# ★★★ · 20 minutes
 #
 # The support vectors $a_j$ are the rows of `rows`; you also get their weights $w_j$ and the SVM's
 # $\lambda_j$. Return the limit of $r$ as $R \to \infty$.
@@ -435,16 +432,25 @@ check("08.3", offset)
 #
 # $R^2 = \|R\,\hat p + r\|^2 = R^2 + 2R\, r \cdot \hat p + \|r\|^2$, so $r \cdot \hat p = -\|r\|^2 / (2R) \to
 # 0$. At a stationary point $p$ is a multiple of the gradient, far out a combination of the support vectors;
-# $\hat p$ is one, so $r$ is one too.
+# $\hat p$ is one, so $r$ is one too, up to what other tokens still have in $p$ (below).
 # </details>
 #
-# The measurement: three draws of 60 random problems, $n = 3$, $T = 4$, $d = 10$. We scale the keys of each
-# problem so that $\|p_{\mathrm{mm}}\| = 1$; then $R$ is the lead $p \cdot a_j$ of the best tokens over their
-# support tokens on the ray. The library starts on the ray, at $R = 30$, and follows.
+# **From which $R$ on?** Scale the keys so that $\|p_{\mathrm{mm}}\| = 1$, and write $r = \sum_j \lambda_j'
+# a_j$. Then $p = R\,\hat p + r$ has the coefficients $R \lambda_j + \lambda_j'$. These, not $\lambda_j$
+# alone, are what the forces balance:
+#
+# $$w_j\, e^{-r \cdot a_j} \;\propto\; \lambda_j + \frac{\lambda_j'}{R}.$$
+#
+# So the limit is missed by an error like $1/R$, large where a $\lambda_j$ is small. And a token with $\hat p
+# \cdot a_j = 1 + \text{slack}$ still has about $R\, e^{-R\,\cdot\,\text{slack}}$ in $p$.
+#
+# The measurement: three draws of 60 random problems, $n = 3$, $T = 4$, $d = 10$. On the ray $R$ is the lead
+# of the best tokens over their support tokens. The library starts there, at $R = 30$, and follows. We call a
+# token *late* if its $R\, e^{-R\,\cdot\,\text{slack}}$ is above 5% of $\|r\|$.
 #
 # <details><summary>Is this $p(R)$, or only a branch?</summary>
 #
-# At these four radii it is $p(R)$, to about .001. As $\ell$ is
+# At these four radii it is $p(R)$, to a few thousandths. As $\ell$ is
 # convex, $L - L_* \ge \sum_j w_j s_j$ with $s_j$ the attention on the token of comparison $j$; so any lower
 # point has $s_j \le (L - L_*)/w_j$, with our $L$: below $10^{-9}$ (the cell asserts that). There $L - L_*$ is
 # $\sum_j w_j e^{-p \cdot a_j}$ to nine digits, and the logarithm of that sum is convex: on the ball it has no
@@ -465,42 +471,54 @@ def fields(tokens):
 
 
 def expected(tokens):
-    """p_hat (trials, d), a_j (trials, j, d), n w_j (trials, j), r (trials, d), which a_j support."""
+    """p_hat (trials, d), a_j (trials, j, d), n w_j and lambda_j (trials, j), limit of r (trials, d)."""
     best = tokens.scores.amax(dim=-1, keepdim=True)
     problem = svm.token_problem(tokens.keys, tokens.optimal)
-    solution = svm.solve(problem)
-    lam = solution.dual
+    solution = svm.solve(problem)  # its dual is scaled to p_hat = sum_j lambda_j a_j
+    unit, lam = solution.value / solution.value.norm(dim=-1, keepdim=True), solution.dual
     weights = ((best - tokens.scores) / (1 + best.exp()))[tokens.scores < best].reshape(lam.shape)
+    each = zip(problem.a.numpy(), weights.numpy(), lam.numpy(), (lam > 1e-6).numpy(), strict=True)
+    r = torch.as_tensor(np.array([offset(a[on], w[on], c[on]) for a, w, c, on in each]))
+    return unit, problem.a, weights, lam, r
+
+
+def offset_at(R, unit, rows, weights, lam, r):
+    """r of the law with 1/R, (trials, d), by damped substitution from its limit; R is a number or (trials, 1)."""
     on = lam > 1e-6
-    each = zip(problem.a.numpy(), weights.numpy(), lam.numpy(), on.numpy(), strict=True)
-    r = torch.as_tensor(np.array([offset(a[at], w[at], c[at]) for a, w, c, at in each]))
-    return solution.value, problem.a, weights, r, on
+    inverse = torch.linalg.pinv(rows * on[..., None])
+    for _ in range(40):
+        share = (lam + (r[:, None] @ inverse)[:, 0] / R).maximum(lam / 1000)
+        shortest = (inverse @ torch.where(on, (weights / share).log(), 0)[..., None])[..., 0]
+        r = 0.7 * r + 0.3 * (shortest - (shortest * unit).sum(-1, keepdim=True) * unit)
+    return r
 
 
 draws = [fields(unit_problems(60, seed)) for seed in (1, 2, 3)]
 many = data.TokenData(*(torch.cat(parts) for parts in zip(*draws, strict=True)))
-unit, rows, weights, r, _ = expected(many)
+unit, rows, weights, lam, r = problems = expected(many)
 trials, d = unit.shape
+slack = ((rows @ unit[..., None])[..., 0] - 1).where(lam < 1e-6, torch.inf).amin(-1)
 
-print(f"{trials} problems; median length of r: {r.norm(dim=-1).median():.2f}")
-print("    R   R * angle, median   error of r, relative: median   below 5% in")
+print("         limit r                         law with 1/R")
+print("    R    median error   within 5%        within 5%   if no token is late")
 close, sideways = [], torch.zeros_like(r)
 for R in (30, 100, 300, 1000):
     path = regularization_path(models.PromptAttention(d, trials, init=R * unit + sideways), many, [R])
     p = path["p"][0]
     sideways = p - (p * unit).sum(-1, keepdim=True) * unit  # what should be r
-    angle = (sideways.norm(dim=-1) / R).arcsin().median()
-    miss = (sideways - r).norm(dim=-1) / r.norm(dim=-1)
-    close.append(int((miss < 0.05).sum()))
-    print(f"{R:5g} {R * angle:19.2f} {miss.median():30.2f} {close[-1]:13d}")
+    limit, law = ((sideways - x).norm(dim=-1) / r.norm(dim=-1) for x in (r, offset_at(R, *problems)))
+    early = R * torch.exp(-R * slack) < 0.05 * r.norm(dim=-1)  # no token is late
+    close.append([int((x < 0.05).sum()) for x in (limit, law, law[early])] + [int(early.sum())])
+    print("{:5g} {:15.2f} {:11d} {:16d} {:14d} of {}".format(R, limit.median(), *close[-1]))
     excess = (weights * torch.exp(-rows @ p[..., None])[..., 0]).sum(-1)  # n (L - L_*)
     assert (path.residual <= 1e-6).all()
     assert (excess < 1e-9 * weights.amin(-1)).all()
-assert close == [11, 69, 127, 161], again.format("08.3")
+assert [counts[0] for counts in close] == [11, 69, 127, 161], again.format("08.3")
+assert close[-1] == [161, 172, 172, 172]
 
 # %% [markdown]
-# The angle falls like $\|r\|/R$, and $r$ is right to within 5% in 161 of these 180 problems at $R = 1000$.
-# The law is late: its error falls about like $1/R$.
+# At $R = 1000$ the limit is right to within 5% in 161 of these 180 problems, the law with $1/R$ in 172. In the
+# other 8 a token is late, and in none of the 172.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.5 The path can jump
@@ -582,7 +600,7 @@ widgets.sliders(round_the_circle, alt=picture, R=R)
 #
 # In the problems of 8.4 we follow one branch from small radii outwards. The other comes from the theorem:
 # from $R\,\hat p$ at $R = 12$ we follow it *inwards*. Where the second is lower than the first, $p(R)$ has
-# left the branch on which it began.
+# left the branch on which it began (at $R = 0.3$ thirty random starts all meet there).
 #
 # Why stop at $R = 12$? From there on $p(R)$ selects the best tokens in all 180. The loss proves it: you say
 # how.
@@ -622,43 +640,49 @@ check("08.4", proving_loss)
 # %% [markdown]
 # No: a sequence with high scores is cheap to lose, as $\ell$ is flat there.
 #
+# <details><summary>Why no larger number will do</summary>
+#
+# If another token ties, its sequence's mixed score is at most the mean of its two best; the others lose at
+# least their least. Give these two tokens one long key, in the other sequences the best token alone, and 0 to
+# all the rest: along that key the loss comes as near to $c$ as one likes.
+# </details>
+#
 # **Predict** before you run on: $p(R)$ leaves its branch or not, descent from 0 ends at the best tokens or
 # not. Which of these four boxes is the emptiest, and is that a rule?
 
 # %%
-picked = (part[12:13] for part in fields(unit_problems(60, 23)))  # a 181st, from another seed
-many = data.TokenData(*(torch.cat(parts) for parts in zip(fields(many), picked, strict=True)))
-unit, rows, _, r, support = expected(many)
-near = np.geomspace(0.3, 12, 24)
-chain = regularization_path(models.PromptAttention(d, 181), many, near, tol=1e-4, max_steps=200)
+grid = np.geomspace(0.3, 12, 24)
+chain = regularization_path(models.PromptAttention(d, trials), many, grid, tol=1e-4, max_steps=200)
 inner, p = [], unit
-for R in near[::-1]:  # inwards
-    start = models.PromptAttention(d, 181, init=R * p / p.norm(dim=-1, keepdim=True))
+for R in grid[::-1]:  # inwards
+    start = models.PromptAttention(d, trials, init=R * p / p.norm(dim=-1, keepdim=True))
     branch = regularization_path(start, many, [R], tol=1e-4)
     inner, p = [branch.loss[0], *inner], branch["p"][0]
 lower = chain.loss - torch.stack(inner) > 1e-6
-left = lower.any(dim=0)
+jumped = lower.any(dim=0)
+print(f"the outward branch is too high in {jumped.sum()} of {trials}, at R = 12 still in {lower[-1].sum()}")
+assert lower[-1].sum() == 35
 
-model = models.PromptAttention(d, 181)
+# %%
+model = models.PromptAttention(d, trials)
 train.fit(model, many, optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1), 17000, progress=False)
 end = model.p.detach()
 same = (geometry.selected_tokens(model.attention(many)) == many.optimal).all(dim=-1)
-c = torch.tensor([float(proving_loss(scores)) for scores in many.scores.numpy()])
-losses = [mean_loss(p, many.keys, many.scores) for p in (12 * unit, end)]
-proved = [int((loss < c)[:180].sum()) for loss in losses]
-print(f"on the ray at R = 12 the loss is below c in {proved[0]}, after descent in {proved[1]} of 180")
 print("180 problems             descent ends at the best tokens   at others")
-table = [[int((a & b)[:180].sum()) for b in (same, ~same)] for a in (left, ~left)]
+table = [[int((a & b).sum()) for b in (same, ~same)] for a in (jumped, ~jumped)]
 for name, counts in zip(("p(R) left its branch", "not at our 24 radii"), table, strict=True):
     print(f"{name:24s} {counts[0]:31d} {counts[1]:11d}")
-assert (proved, table) == ([180, 153], [[17, 27], [136, 0]]), again.format("08.4")
-print(f"the 181st: loss {losses[1][-1]:.4f} after descent, {chain.loss[-1, -1]:.4f} on the branch at R = 12")
-assert not (left | same)[-1]
+assert table == [[17, 27], [136, 0]]
+c = torch.tensor([float(proving_loss(scores)) for scores in many.scores.numpy()])
+on_ray, after = (mean_loss(p, many.keys, many.scores) < c for p in (12 * unit, end))
+assert on_ray.all() and (after == same).all(), again.format("08.4")
 
 # %% [markdown]
-# In these 180 problems $p(R)$ leaves its branch in at least 44, and the 27 in which descent ends elsewhere
-# are among them. That is no rule: in the 181st, picked from seed 23, both branches are one, and descent
-# still ends at other tokens. **They part in two ways: the path jumps, or descent leaves it.**
+# $p(R)$ leaves its branch in at least 44 of these 180 problems. **Without a jump descent found the best tokens
+# in all 136, with one in 17 of 44.** That is no rule: in problem 12 of seed 23 descent leaves a path that does
+# not jump.
+#
+# The loss on the ray at $R = 12$ is below $c$ in all 180, after descent in just the 153 with the best tokens.
 #
 # Were the 44 points that it left minima? At the first radius where the follower is beaten we let it converge,
 # and ask `curvature`.
@@ -670,32 +694,34 @@ def shrunk(which, R):
     return data.TokenData(*(part[which] for part in fields(many)[:-1]), many.keys[which] * R[..., None, None])
 
 
-first = lower.int().argmax(dim=0)[left]
-R_first = torch.tensor(near)[first, None]
-scaled = shrunk(left, R_first)
-beaten = models.PromptAttention(d, len(first), init=chain["p"][first, left] / R_first)
+first = lower.int().argmax(dim=0)[jumped]
+R_first = torch.tensor(grid)[first, None]
+scaled = shrunk(jumped, R_first)
+beaten = models.PromptAttention(d, len(first), init=chain["p"][first, jumped] / R_first)
 bottom = regularization_path(beaten, scaled, [1.0])
 local = zip(bottom["p"][0], *derivatives(bottom["p"][0], scaled.keys, scaled.scores), strict=True)
 bent = np.array([curvature(*(part.numpy() for part in parts)) for parts in local])
-above = bottom.loss[0] - torch.stack(inner)[first, left]
+above = bottom.loss[0] - torch.stack(inner)[first, jumped]
 minima = (bottom.residual[0] <= 1e-6).numpy() & (bent > 0)
 print(f"of {len(first)} points {minima.sum()} are minima, {(above > 1e-5).sum()} above the other branch")
 assert (minima & (above > 1e-5).numpy()).all(), again.format("08.2")
 
 # %% [markdown]
-# All 44 are local minima on the sphere.
+# All 44 are local minima on the sphere. At $R = 12$ the program is still too high in 35.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 Descent against the path
 #
 # Where both go to the same tokens, how close do they come? Descent *adds up* the forces $w_j e^{-p \cdot a_j}
 # a_j$ that the path balances. Let its steps be small. If their direction settles, then along $\hat p \propto
-# \sum_j \lambda_j a_j$. So $p = R\,\hat p + r'$, where $r'$ meets the same conditions as $r$ on the support
-# vectors.
+# \sum_j \lambda_j a_j$. So $p = R\,\hat p + r'$, where $r'$ meets the conditions of the limit $r$, without a
+# term $\lambda_j'/R$: only what is being added has to be in proportion to the pulls. But it cannot take back:
+# where $R\lambda_j$ is small, what the first steps added still counts.
 #
-# But $r'$ need not be a combination of *them*. Orthogonal to all support vectors, descent keeps what other
+# And $r'$ need not be a combination of support vectors. Orthogonal to them all, descent keeps what other
 # tokens put there while they still pulled. So the distance at equal length should tend to the length of that
-# part, **and to 0 if the support vectors span the space**.
+# part, **and to 0 if the support vectors span the space**. On the way the path's own $1/R$ adds to it, at
+# right angles.
 #
 # Token 1 has one support vector in the toy, and two in the hexagon of lesson 07.
 
@@ -703,60 +729,71 @@ assert (minima & (above > 1e-5).numpy()).all(), again.format("08.2")
 hexagon = np.array([[0.2, 1.1], [1, 0.6], [0.9, -0.5], [0.1, -1.1], [-0.9, -0.6], [-1, 0.5], [0.1, 0.1]])
 gamma = np.array([1.0, 0.3, 0.8, 0.2, 0.7, 0.1, 0.5])
 lengths = 2.0 ** np.linspace(-3, 8, 89)
-distance, seen = {}, {}
-print("distance of descent and path at R =", *(f"{R:7g}" for R in (1, 4, 16, 64, 256)))
+shown = [int(np.flatnonzero(lengths == R)[0]) for R in (1, 4, 16, 64, 256)]
+seen = {}
+print("distance of descent and path at R =", *(f"{lengths[k]:7g}" for k in shown))
 for name, (own, scores) in {"toy": (keys, spread), "hexagon": (hexagon, gamma)}.items():
-    problem = svm.token_problem(tokens_of(own, scores).keys, torch.tensor([0]))
-    solved = svm.solve(problem)
-    unit_1, on_1 = solved.value.numpy() * solved.margin.item(), solved.dual.numpy() > 1e-6
-    beside = offset(problem.a.numpy()[on_1], (scores[0] - scores[1:])[on_1], solved.dual.numpy()[on_1])
+    solved = expected(data.TokenData(*(part[None] for part in fields(tokens_of(own, scores)))))
+    unit_1, beside = solved[0][0].numpy(), solved[-1][0].numpy()
     walked, there = descend(own, scores, (0, 0), 5600), search(own, scores, lengths)
-    distance[name] = np.linalg.norm(there - [at_length(walked, R) for R in lengths], axis=1)
+    distance = np.linalg.norm(there - [at_length(walked, R) for R in lengths], axis=1)
     frame = np.array([unit_1, [-unit_1[1], unit_1[0]]]).T  # along the ray, and to its left
-    seen[name] = [points @ frame for points in (there, walked, np.asarray(beside))]
-    print(f"{name:34s}", *(f"{distance[name][lengths == R][0]:7.3f}" for R in (1, 4, 16, 64, 256)))
+    seen[name] = [points @ frame for points in (there, walked, beside)]
+    print(f"{name:34s}", *(f"{distance[k]:7.3f}" for k in shown))
     assert abs(seen[name][0][-1, 1] - seen[name][2][1]) < 0.02, again.format("08.3")
-assert abs(distance["hexagon"][-1] / distance["hexagon"][-17] * 4 - 1) < 0.05  # R = 64 and 256
+for k in shown[2:]:  # the hexagon
+    assert abs((offset_at(lengths[k], *solved) - solved[-1]).norm() / distance[k] - 1) < 0.02
+far = lengths >= 8
+tail = lambertw(lengths[far] / 10 * np.exp(-lengths[far] / 10)).real  # x e^x = (R / 10) e^(-R / 10)
+assert np.abs(seen["toy"][0][far, 1] - tail).max() < 0.01
 
 p, R = end[same], end[same].norm(dim=-1, keepdim=True)
 start = models.PromptAttention(d, len(p), init=unit[same] + r[same] / R)
 apart = (p - R * regularization_path(start, shrunk(same, R), [1.0])["p"][0]).norm(dim=-1)
-own = rows[same] * support[same, :, None]  # support vectors
+own = (rows * (lam > 1e-6)[..., None])[same]  # support vectors
 part = (p - (torch.linalg.pinv(own) @ own @ p[..., None])[..., 0]).norm(dim=-1)  # orthogonal to them
-middle = [x.median() for x in (R, apart, part, (apart - part).abs())]
-print("153 problems, medians: R {:.0f}, distance {:.2f}, predicted {:.2f}, error {:.3f}".format(*middle))
-assert middle[3] < 0.002
+more = (offset_at(R, *(of[same] for of in problems)) - r[same]).norm(dim=-1)
+missed, last = ((apart - x).abs() > 0.05 for x in (part, torch.hypot(part, more)))
+R, least = R[:, 0], lam.where(lam > 1e-6, torch.inf).amin(-1)[same]
+late, small = R * torch.exp(-R * slack[same]) > 0.05, R * least < 8
+print(f"153 problems, R about 340: the orthogonal part misses the distance by > .05 in {missed.sum()}")
+counts = [int(last.sum()), *(int((last & why).sum()) for why in (late, small & ~late))]
+print("with the path's 1/R in {}: a token is late in {}, R lambda_j < 8 in {}".format(*counts))
+assert (int(missed.sum()), counts, int((~late & ~small).sum())) == (21, [17, 10, 7], 84)
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10.5, 3.6))
 for ax, (name, (there, walked, beside)) in zip(axes, seen.items(), strict=True):
     ax.axhline(0, color=GREY, linewidth=1.5, label="ray of the Att-SVM")
-    if abs(beside[1]) > 1e-9:
-        ax.axhline(beside[1], color=BLACK, linestyle=":", linewidth=1.5, label=r"ray $+\; r$, predicted")
     ax.plot(*there.T, color=PATH, linewidth=5, alpha=0.55, label="path $p(R)$")
     ax.plot(*walked.T, "--", color=DESCENT, label="descent from 0")
+    predicted = (lengths[far], tail) if name == "toy" else ([0.3, 250], [beside[1]] * 2)
+    ax.plot(*predicted, ":", color=BLACK, linewidth=1.5, label="predicted")
     ax.set(xscale="log", xlim=(0.3, 250), xlabel="along the ray", ylabel="across the ray", title=name)
 axes[1].legend(loc="lower right", fontsize=10)
 show(
     fig,
-    alt="Two panels: the part of p across the ray against the part along it. In the toy the path comes back "
-    "to the ray, descent ends parallel to it, beside. In the hexagon both run into a dotted line beside "
-    "the ray, the predicted r.",
+    alt="Two panels: the part of p across the ray against the part along it. In the toy the path is "
+    "on the predicted curve from R = 8, highest near 10, and comes back to the ray; descent ends parallel to "
+    "it, beside. In the hexagon both run into a line beside the ray, the predicted r.",
 )
 
 # %% [markdown]
-# **Figure 3.** Path and descent from 0 along the ray of token 1 and across it, on two scales.
+# **Figure 3.** Path and descent from 0 along the ray of token 1 and across it, on two scales. Dotted: the
+# late token's part (toy), $r$ (hexagon).
 
 # %% [markdown]
-# *The toy.* With one support vector $r = 0$. First the path overshoots its ray: on the ray token 2's
-# constraint has a slack of a tenth only, so its pull, in units of token 3's, fades as slowly as $e^{-R/10}$.
-# Then the path bends into the ray, and descent ends beside it.
+# *The toy.* With one support vector $r = 0$. First the path overshoots its ray: token 2 has about a tenth of
+# token 3's weight and on the ray a slack of a tenth only. Its part $x$ of $p$ is $R$ times the ratio of their
+# pulls, $x \approx \frac{R}{10}\, e^{-R/10 - x}$, largest at $R = 10$. Then the path bends into the ray, and
+# descent ends beside it.
 #
-# *The hexagon.* Two support vectors span the plane: both run into the line that $r$ predicts, and their
-# distance falls like $1/R$, since the path has $r$ itself to balance.
+# *The hexagon.* Two support vectors span the plane: both run into the line that $r$ predicts. Their distance
+# is the path's $1/R$, to 2% from $R = 16$ on.
 #
-# *The 153 problems* in which descent finds the best tokens: the orthogonal part misses the distance by .001
-# in the median.
+# *The 153 problems* in which descent finds the best tokens: the orthogonal part is the distance to within .05
+# in 132, with the path's $1/R$ in 136. In the other 17 a token is late or $R\lambda_j < 8$ for some $j$;
+# all 84 problems without either are among the 136.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.7 Where it breaks
@@ -769,7 +806,7 @@ show(
 # %%
 values = np.array([[1.0, 0.0], [0.9, 0.5], [0.0, -1.0]])  # x_t; keys are the toy's
 share = np.array([0.7, 0.3])
-few, centre, side = np.array([3, 10, 30, 100]), share @ values[:2], keys[0] - keys[1]
+few, centre, side = np.array([10, 30, 100]), share @ values[:2], keys[0] - keys[1]
 level = degrees(np.array([side[1], -side[0]]))
 print(f"perpendicular to k_1 - k_2: {level:.1f} degrees; log(7/3) = {np.log(7 / 3):.3f}")
 for R in few:
@@ -794,12 +831,10 @@ assert abs(p @ side - np.log(7 / 3)) < 1e-3
 # from then on. Nor is a small residual with a positive curvature: all 44 points that were left had both.
 # </details>
 #
-# **2.** Descent and the path end at the same token, and at $R = 100$ they are 2 apart. At what distance do
-# you expect them at $R = 1000$?
+# **2.** On the ray a token has a slack of .002. From which $R$ on do you trust $r$?
 # <details><summary>Answer</summary>
 #
-# If the support vectors span the space, near 0.2: we expect $1/R$, as in the hexagon. If not, possibly still
-# 2: the orthogonal part stays, and the angle between them goes from about 1.1 to 0.11 degrees.
+# Where $R\,e^{-.002 R}$ is small: at $R = 1000$ it is 135, at 6000 .04.
 # </details>
 
 # %%
@@ -809,14 +844,15 @@ progress("08")
 # ## Summary
 #
 # - $p(R)$, the best $p$ of length $R$, starts along descent's first step and at first turns twice as fast.
-# - Its direction tends to the **global** Att-SVM, if that is feasible. Far out it should run parallel to its
-#   ray, beside it by a vector $r$ that the SVM's weights $\lambda_j$ and the scores predict.
-# - **The path is global; descent may be local.** In 180 problems $p(R)$ left its branch in at least
-#   44; descent ended elsewhere in 27 of these, and in a 181st where the path did not jump.
+# - Its direction tends to the **global** Att-SVM, if that is feasible. Far out it runs parallel to its ray,
+#   beside it by a vector $r$ that the SVM's weights $\lambda_j$ and the scores predict: with the term in $1/R$
+#   to within 5% in 172 of 180 problems at $R = 1000$; in the other 8 a token of small slack is late.
+# - **The path is global; descent may be local.** In 180 problems $p(R)$ left its branch in at least 44.
+#   Descent found the best tokens in 17 of these, and in all 136 others.
 # - A program that follows the path need not notice: in all 44 its point was a local minimum on the sphere. A
 #   loss below $c$ proves which tokens are selected.
 # - Where descent finds the same tokens it ends up parallel to the path, for small steps, if their direction
-#   settles. Their distance is its part orthogonal to the support vectors: median error .001 in 153 problems.
+#   settles. Their distance tends to its part orthogonal to the support vectors: within .05 in 132 of 153.
 # - Where a mixture is best, $p(R)$ has a finite part beside its direction, which decides the attention.
 #
 # ## Further reading
@@ -830,7 +866,7 @@ progress("08")
 # - A. Suggala, A. Prasad, P. Ravikumar, *Connecting Optimization and Regularization Paths* (NeurIPS 2018):
 #   descent and path at finite length.
 #
-# The offset $r$, the first turn and the distance of descent from the path are short arguments of this lesson,
+# The offset $r$ with its $1/R$, the first turn and the distance of descent from the path are short arguments of this lesson,
 # not theorems of those papers. Jumps are counted at one size.
 #
 # **New in the library:** [`tracing.Path`](../mini_attn/tracing.py),
