@@ -232,11 +232,11 @@ OFFSET = Exercise(
         _offset_by(
             target=lambda weights, lam: np.log(weights / lam) - np.log(weights / lam).mean(), project=False
         ),
-        "To subtract the mean of the logarithms is another choice of the constant. The condition r.p_mm = 0 decides it.",
+        "To subtract the mean is another choice of the constant. The condition r.p_mm = 0 decides it.",
         _offset_by(
             target=lambda weights, lam: np.log(weights / lam) - np.log(weights[0] / lam[0]), project=False
         ),
-        "To measure the logarithms from the first is one choice of the constant. The condition r.p_mm = 0 asks for "
+        "To start from the first logarithm is one choice of the constant. The condition r.p_mm = 0 asks for "
         "another.",
         _offset_by(
             target=lambda weights, lam: (

@@ -2,8 +2,8 @@
 
 Tarzanagh et al. 2023, informally: p(R) = argmin of the loss over ||p|| <= R has p(R) / R -> p_mm(opt) /
 ||.||. Argued in the lesson and measured here: the path turns twice as fast as descent at first, runs at a
-predicted distance from its ray, may jump, may be left by descent without a jump, and is met by descent in
-the span of the support vectors.
+predicted distance from its ray, with a next term in 1/R, may jump, may be left by descent without a jump, and
+is met by descent in the span of the support vectors.
 """
 
 import numpy as np
@@ -77,6 +77,67 @@ def test_the_path_runs_parallel_to_the_global_ray(seed):
     assert ((distance - r).norm(dim=-1) < 0.05 * r.norm(dim=-1)).double().mean() > 0.7
     wrong = -r  # the measurement tells r from its mirror image
     assert ((distance - wrong).norm(dim=-1) < 0.05 * r.norm(dim=-1)).sum() == 0
+
+
+@pytest.mark.parametrize(("seed", "n", "T", "d"), [(41, 3, 4, 10), (42, 3, 4, 10), (43, 5, 6, 40)])
+def test_the_term_in_one_over_r_and_late_tokens_account_for_the_offset(seed, n, T, d):
+    """At R = 1000: w_j e^{-r.a_j} ~ lambda_j + lambda'_j / R, to 5% unless R e^{-R slack} > 5% of ||r||."""
+    tokens, solution = feasible_problems(40, seed, n, T, d)
+    limit, p_mm, R = offsets(tokens, solution), solution.value, 1000.0
+    path = regularization_path(models.PromptAttention(d, len(limit), init=R * p_mm + limit), tokens, [R])
+    p = path["p"][0]
+    across = p - (p * p_mm).sum(-1, keepdim=True) * p_mm
+    rows = svm.token_problem(tokens.keys, tokens.optimal).a
+    best = tokens.scores.amax(-1, keepdim=True)
+    gaps = best - tokens.scores
+    weights = (gaps / (1 + best.exp()))[gaps > 0].reshape(rows.shape[:2])
+    near, nearer, early = [], [], []
+    for i in range(len(limit)):
+        tight = solution.dual[i] > 1e-6
+        A, w, lam, r = rows[i][tight], weights[i][tight], solution.dual[i][tight], limit[i]
+        for _ in range(60):
+            share = lam + torch.linalg.lstsq(A.mT, r[:, None]).solution[:, 0] / R
+            wanted = (w / share.maximum(lam / 1000)).log()[:, None]
+            q = torch.linalg.lstsq(A, wanted, driver="gelsd").solution[:, 0]
+            r = (2 * r + q - (q @ p_mm[i]) * p_mm[i]) / 3
+        slack = (rows[i] @ p_mm[i] - 1)[~tight].min()
+        early.append(R * torch.exp(-R * slack) < 0.05 * limit[i].norm())
+        near.append((across[i] - limit[i]).norm() < 0.05 * limit[i].norm())
+        nearer.append((across[i] - r).norm() < 0.05 * limit[i].norm())
+    near, nearer, early = (torch.stack(x) for x in (near, nearer, early))
+    assert nearer[early].all()
+    assert early.double().mean() > 0.8
+    assert nearer.sum() > near.sum()
+
+
+def test_a_late_token_lifts_the_path_off_its_ray_in_the_plane():
+    """One support token, 3; token 2 has a fifth of its weight: x e^x = R e^{-R slack} / 5, top at 1/slack."""
+    tokens, value = plane([(-0.15, 1.0), (1.0, 0.0), (0.0, 0.0)], (1.0, 0.8, 0.0))
+    solution = svm.solve(svm.token_problem(tokens.keys, torch.tensor([0])))
+    unit = solution.value / solution.value.norm()
+    a2, a3 = (tokens.keys[0, 0] - tokens.keys[0, t] for t in (1, 2))
+    slack = ((a2 - a3) @ unit).item()
+    across = {}
+    for R in (4 / slack, 2 / slack, 1 / slack):
+        angle = best_on_circle(value, R)
+        across[R] = R * (unit[0] * np.sin(angle) - unit[1] * np.cos(angle)).item()
+        x = 0.0
+        for _ in range(200):
+            x = (x + 0.2 * R * np.exp(-slack * R - x)) / 2
+        assert across[R] == pytest.approx(x, rel=0.12)
+    assert across[1 / slack] > across[2 / slack] > across[4 / slack] > 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_starts_all_meet_at_a_small_radius(seed):
+    """R = 0.3, ||p_mm|| = 1: thirty starts a problem end at one loss, to 1e-7."""
+    tokens, _ = feasible_problems(20, seed, n=3, T=4, d=10)
+    many = [x.repeat_interleave(30, 0) for x in (tokens.X, tokens.z, tokens.y, tokens.v, tokens.keys)]
+    start = torch.randn(600, 10, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    start = 0.3 * start / start.norm(dim=-1, keepdim=True)
+    model = models.PromptAttention(10, 600, init=start)
+    loss = regularization_path(model, data.TokenData(*many), [0.3], tol=1e-4).loss[0].view(20, 30)
+    assert (loss.amax(-1) - loss.amin(-1)).max() < 1e-7
 
 
 @pytest.mark.parametrize("seed", SEEDS)

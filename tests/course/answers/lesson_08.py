@@ -100,6 +100,11 @@ ANSWERS = {
             lambda rows, weights, lam: -offset_by_elimination(rows, weights, lam),
             lambda rows, weights, lam: offset_by_elimination(rows, weights**2, lam),
             lambda rows, weights, lam: offset_by_elimination(rows, weights, lam**2),
+            lambda rows, weights, lam: offset_by_elimination(rows, weights, lam) + lam @ rows,
+            lambda rows, weights, lam: offset_by_elimination(rows, lam, weights),
+            lambda rows, weights, lam: offset_by_elimination(rows, weights, np.ones(len(lam))),
+            lambda rows, weights, lam: offset_by_elimination(rows, np.ones(len(lam)), lam),
+            lambda rows, weights, lam: np.linalg.pinv(rows) @ np.log(weights / lam),
         ],
     },
     "08.4": {
