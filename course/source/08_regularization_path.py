@@ -383,8 +383,8 @@ assert abs(degrees(library) - ours).max() < 0.01
 # $$w_j\, e^{-r \cdot a_j} \;\propto\; \lambda_j \qquad\Longleftrightarrow\qquad
 # r \cdot a_j = \log \frac{w_j}{\lambda_j} + \text{const} \qquad \text{for each support vector } j .$$
 #
-# $R$ is not in these conditions: the path should run *parallel* to its ray, at the distance $\|r\|$ (Figure
-# 3).
+# $R$ is not in these conditions: the path should run *parallel* to its ray, at the distance $\|r\|$
+# (Figure 3).
 
 # %% [markdown]
 # ### Exercise 08.3: The path's offset
@@ -637,12 +637,12 @@ check("08.4", proving_loss)
 # <details><summary>Why no larger number will do</summary>
 #
 # If another token ties, its sequence's mixed score is at most the mean of its two best; the others lose at
-# least their least. Give these two tokens one long key, in the other sequences the best token alone, and 0 to
-# all the rest: along that key the loss comes as near to $c$ as one likes.
+# least their least. In the cheapest sequence give both tokens one key, in the others give it to the best
+# token alone, and 0 to all the rest: along that key the loss comes as near to $c$ as one likes.
 # </details>
 #
-# **Predict**: $p(R)$ leaves its branch or not, descent from 0 ends at the best tokens or
-# not. Which of these four boxes is the emptiest, and is that a rule?
+# **Predict**: $p(R)$ leaves its branch or not, descent from 0 ends at the best tokens or not. Which of these
+# four boxes is the emptiest, and is that a rule?
 
 # %%
 grid = np.geomspace(0.3, 12, 24)
@@ -703,11 +703,11 @@ assert [(minima & (above > 1e-5).numpy()).sum(), lower[-1].sum()] == [44, 35], a
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 Descent against the path
 #
-# Where both go to the same tokens, how close do they come? Descent *adds up* the forces $w_j e^{-p \cdot a_j}
-# a_j$ that the path balances. Let its steps be small. If their direction settles, then along $\hat p \propto
-# \sum_j \lambda_j a_j$. So $p = R\,\hat p + r'$, where $r'$ meets the conditions of the limit $r$ on the
-# support vectors, without $\lambda_j'/R$: only what is being added follows the forces. What the first steps
-# added counts until $R \lambda_j$ is large.
+# Where both select the same tokens, how close do they come? Descent *adds up* the forces $w_j e^{-p \cdot
+# a_j} a_j$ that the path balances. Let its steps be small. If their direction settles, then along $\hat p
+# \propto \sum_j \lambda_j a_j$. So $p = R\,\hat p + r'$, where $r'$ meets the conditions of the limit $r$ on
+# the support vectors, without $\lambda_j'/R$: only what is being added follows the forces. What the first
+# steps added counts until $R \lambda_j$ is large.
 #
 # But $r'$ need not be a combination of *them*. Orthogonal to all support vectors, descent keeps what other
 # tokens put there. So the distance at equal length should tend to the length of that part, **and to 0 if the
@@ -772,8 +772,7 @@ show(
 # %% [markdown]
 # *The toy.* With one support vector $r = 0$. First the path overshoots its ray: token 2 has a tenth of token
 # 3's weight and on the ray a slack of a tenth. Its part $x$ of $p$ is $R$ times the ratio of their pulls, $x
-# \approx \frac{R}{10}\, e^{-R/10 - x}$, largest at $R = 10$. Then the path bends into the ray, and descent
-# ends beside it.
+# \approx \frac{R}{10}\, e^{-R/10 - x}$, largest at $R = 10$. Then it bends into the ray; descent ends beside.
 #
 # *The hexagon.* Two support vectors span the plane: both run into the line that $r$ predicts. Their distance
 # is the path's $1/R$, to 2% from $R = 16$ on.
