@@ -154,6 +154,8 @@ def mixture_path(
 
     Raises:
         ValueError: rows of s that are no mixture.
+
+    Introduced in lesson 13.
     """
     if (s < 0).any() or ((s.sum(-1) - 1).abs() > 1e-9).any():
         raise ValueError("s must be a mixture in each sequence: no weight below 0, and sum 1")

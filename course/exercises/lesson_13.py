@@ -147,6 +147,14 @@ def _parts_cases(rng):
     return cases
 
 
+def _with_a_lag(X, z, s, of=0):
+    """W_fin with one condition too many: no lag of the dropped token behind the first kept one, or the second."""  # noqa: E501
+    kept, (t,) = np.flatnonzero(s > 0), np.flatnonzero(s == 0)
+    rows = np.stack([X[kept[0]] - X[kept[1]], X[kept[of]] - X[t]])
+    fin = np.linalg.pinv(rows) @ [np.log(s[kept[0]] / s[kept[1]]), 0.0]
+    return np.outer(fin, z / (z @ z)), _parts(X, z, s)[1]
+
+
 def _first_two(X, z, s):
     """As if the first two tokens were always kept."""
     e, out = X[0] - X[1], X[0] - X[2]
@@ -212,6 +220,10 @@ PARTS = Exercise(
         lambda X, z, s: _from_the_middle(X, z, s, mixture=True),
         "The way from the dropped token to the mixture also moves the kept ratio: take out what lies along "
         "x_a - x_b.",
+        _with_a_lag,
+        "This W_fin also gives the dropped token the lag 0. Only the kept ratio is asked of it.",
+        lambda X, z, s: _with_a_lag(X, z, s, of=1),
+        "This W_fin also gives the dropped token the lag 0. Only the ratio of the kept two is asked of it.",
         _first_two,
         "The kept tokens are the two with s > 0, wherever they stand, not always the first two.",
     ),
@@ -288,6 +300,13 @@ THIRD = Exercise(
             level=lambda a, m: a,
         ),
         "The free constant is not the mean of the logarithms: w_3 perpendicular to w_dir decides it.",
+        lambda F, q: _third_by(
+            tilt=lambda q, m: np.log(q / m) - np.log(q / m) @ m / (m @ m) * m, level=lambda a, m: a
+        )(F, q),
+        "The free constant is the same for all tokens: from each logarithm take (sum of lambda_t log) / (sum of "
+        "lambda_t), not a multiple of lambda_t.",
+        _third_by(level=lambda a, m: a - a.sum() / (m @ m) * m),
+        "w_dir . w_dir is the sum of the multipliers, not of their squares.",
         _without_square,
         "The part of w along w_dir is (w.w_dir) / (w_dir.w_dir) w_dir: w_dir has not length 1.",
         _third_by(weights=lambda F, b: b),
@@ -323,9 +342,14 @@ def _back_cases(rng):
     ]
 
 
-def _constant_pull(pull, K, s, now):
-    """As if the pull stayed: log attention grows by K |pi| for each unit of log time."""
-    return now * (0.005 / s) ** (1 / (K * -pull))
+def _power(rate):
+    """As if the pull stayed: log attention grows by rate(K |pi|) for each unit of log time."""
+
+    def answer(pull, K, s, now):
+        with np.errstate(all="ignore"):
+            return now * np.power(0.005 / s, 1 / np.float64(rate(-K * pull)))
+
+    return answer
 
 
 BACK = Exercise(
@@ -337,7 +361,7 @@ BACK = Exercise(
     reference=_back,
     cases=_back_cases,
     misconceptions=known(
-        _constant_pull,
+        _power(lambda strength: strength),
         "The pull does not stay: it grows with attention and with time. Follow 1 / r, with r = |pi| / tau.",
         _back_by(short=lambda s: 1.0),
         "That is when its attention would be without bound. It is back earlier, at 1/2 %.",
@@ -365,6 +389,15 @@ BACK = Exercise(
         "That is in units of now: multiply by it.",
         _back_by(when=lambda now, more: now + more),
         "At the step now, r is |pi| / now: the time that 1 / r needs is in units of now.",
+        _back_by(short=lambda s: 1 / s - 1 / 0.005),
+        "r is |pi| / tau, not s: it begins at |pi| / now and is to grow by the factor 0.005 / s.",
+        _back_by(short=lambda s: 1 / s - 1 / 0.005, when=lambda now, more: now + more),
+        "r is |pi| / tau, not s itself: it begins at |pi| / now and is to grow by the factor 0.005 / s.",
+        _power(lambda strength: strength - 1),
+        "The pull does not stay, and attention is |pi| / tau: solve dr/dtau = K r^2 for r = |pi| / tau.",
+        _power(lambda strength: strength + 1),
+        "That is when |pi| would be larger by 0.005 / s, its growth frozen: it is r = |pi| / tau that attention "
+        "follows, and dr/dtau = K r^2.",
         lambda pull, K, s, now: now * np.exp((1 - s / 0.005) / (-K * pull)),
         "Time enters through pi = r tau: solve dr/dtau = K r^2, not an equation in log tau alone.",
         lambda pull, K, s, now: now,

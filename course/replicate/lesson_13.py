@@ -88,9 +88,9 @@ def read(tokens, head, loss: str, radii=RADII) -> Reading:
 
 
 def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tuple[np.ndarray, ...]]:
-    """(W, W_dir, W_fin, F, q, kept) at the end of each path, for heads gelu(4 V x); matrices as vectors.
+    """(W, W_dir, W_fin, F, q, s) at the end of each path, for heads gelu(4 V x); matrices as vectors.
 
-    F has the rows (x_ia - x_it) z_i^T of the support tokens, less their parts along the equality rows, and
+    s are the shares of the kept tokens at rest, exactly 0 on the others. F has the rows (x_ia - x_it) z_i^T of the support tokens, less their parts along the equality rows, and
     q_t = c_it s_ia exp(-(x_ia - x_it)^T W_fin z_i). All c_it of support tokens have to be positive.
     """
     trials, n, _, d = tokens.X.shape
@@ -109,7 +109,7 @@ def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tupl
         support = ~kept & (rows @ W_dir.ravel() < 1 + 1e-5)
         q = (cost * s[at][:, None] * np.exp(-rows @ W_fin))[support]
         F = rows[support] - rows[support] @ back @ rows[kept]
-        parts.append((W.ravel(), W_dir.ravel(), W_fin, F, q, kept))
+        parts.append((W.ravel(), W_dir.ravel(), W_fin, F, q, s))
     return parts
 
 
@@ -315,7 +315,7 @@ class Lost(NamedTuple):
 
     pulls: list  # (pi, K, s) of each, after 3,000 steps
     rests: np.ndarray  # whether each kept token's share is within BAR of that at rest, which is above BAR
-    clear: np.ndarray  # whether no negative cost is above -.01
+    nearest: np.ndarray  # the negative cost nearest to 0
     back: np.ndarray  # the steps after which one is back, or inf
 
 
@@ -334,8 +334,8 @@ def lost_runs(fresh: str = "") -> Lost:
         for run, at in zip(lost, on, strict=True)
     ]
     rests = (unrest < BAR) & (least > BAR)
-    clear = np.where(costs < 0, costs, -1).max(axis=1) < -0.01
-    return Lost(pulls, rests[lost], clear[lost], back[lost])
+    nearest = np.where(costs < 0, costs, -np.inf).max(axis=1)
+    return Lost(pulls, rests[lost], nearest[lost], back[lost])
 
 
 def published_runs(d: int, *, trials: int, seed: int) -> dict:

@@ -41,6 +41,21 @@ def parts_with(fin_s=lambda s: s, dropped_row=1.0, ratio_row=0.0):
     return answer
 
 
+def parts_with_both_rows(X, z, s, of=0):
+    """Both rows in W_fin too, the dropped token's with 0."""
+    kept, (t,) = np.flatnonzero(s > 0), np.flatnonzero(s == 0)
+    rows = np.stack([np.kron(X[kept[0]] - X[kept[1]], z), np.kron(X[kept[of]] - X[t], z)])
+    fin = np.linalg.pinv(rows) @ [np.log(s[kept[0]] / s[kept[1]]), 0.0]
+    return fin.reshape(len(z), -1), parts_by_least_squares(X, z, s)[1]
+
+
+def third_level_by_squares(F, q):
+    """As if the constant went with the multipliers."""
+    m = np.linalg.solve(F @ F.T, np.ones(len(F)))
+    b = np.log(q / m)
+    return np.linalg.pinv(F) @ (b - m @ b / (m @ m) * m)
+
+
 def third_by_projection(F, q, tilt=lambda q, m: np.log(q / m), along=1.0):
     """From w_dir and its multipliers by pseudo-inverses, and a projection of vectors, not of coefficients."""
     back = np.linalg.pinv(F)
@@ -98,6 +113,8 @@ ANSWERS = {
             lambda X, z, s: (0 * np.outer(z, z), parts_by_least_squares(X, z, s)[1]),
             lambda X, z, s: parts_by_least_squares(X, z, s[::-1]),
             lambda X, z, s: parts_by_least_squares(X, z / 2, s),
+            parts_with_both_rows,
+            lambda X, z, s: parts_with_both_rows(X, z, s, of=1),
         ],
     },
     "13.3": {
@@ -117,6 +134,7 @@ ANSWERS = {
             lambda F, q: third_by_projection(F, q, tilt=lambda q, m: np.log10(q / m)),
             lambda F, q: third_by_projection(2 * F, q),
             lambda F, q: F @ third_by_projection(F, q),
+            third_level_by_squares,
             lambda F, q: third_by_projection(F, q) / np.linalg.norm(third_by_projection(F, q)),
         ],
     },
@@ -138,6 +156,9 @@ ANSWERS = {
             lambda pi, K, s, now: now * np.exp((0.005 / s - 1) / (-K * pi)),
             lambda pi, K, s, now: now * (1 - (1 - s / 0.005) / (-K * pi)),
             lambda pi, K, s, now: now / (-K * pi),
+            lambda pi, K, s, now: now * (1 + (1 / s - 1 / 0.005) / (K * abs(pi))),
+            lambda pi, K, s, now: now * np.float64(0.005 / s) ** (1 / (K * abs(pi) - 1)),
+            lambda pi, K, s, now: now * np.exp(np.log(0.005 / s) / (1 + K * abs(pi))),
         ],
     },
 }
