@@ -148,7 +148,7 @@ def _parts_cases(rng):
 
 
 def _with_a_lag(X, z, s, of=0):
-    """W_fin with one condition too many: no lag of the dropped token behind the first kept one, or the second."""  # noqa: E501
+    """W_fin with one condition too many: that the dropped token has no lag behind the kept one `of`."""
     kept, (t,) = np.flatnonzero(s > 0), np.flatnonzero(s == 0)
     rows = np.stack([X[kept[0]] - X[kept[1]], X[kept[of]] - X[t]])
     fin = np.linalg.pinv(rows) @ [np.log(s[kept[0]] / s[kept[1]]), 0.0]
@@ -303,8 +303,8 @@ THIRD = Exercise(
         lambda F, q: _third_by(
             tilt=lambda q, m: np.log(q / m) - np.log(q / m) @ m / (m @ m) * m, level=lambda a, m: a
         )(F, q),
-        "The free constant is the same for all tokens: from each logarithm take (sum of lambda_t log) / (sum of "
-        "lambda_t), not a multiple of lambda_t.",
+        "The free constant is the same for all tokens: take (sum of lambda_t log) / (sum of lambda_t) from "
+        "each logarithm, not a multiple of lambda_t.",
         _third_by(level=lambda a, m: a - a.sum() / (m @ m) * m),
         "w_dir . w_dir is the sum of the multipliers, not of their squares.",
         _without_square,
@@ -396,8 +396,8 @@ BACK = Exercise(
         _power(lambda strength: strength - 1),
         "The pull does not stay, and attention is |pi| / tau: solve dr/dtau = K r^2 for r = |pi| / tau.",
         _power(lambda strength: strength + 1),
-        "That is when |pi| would be larger by 0.005 / s, its growth frozen: it is r = |pi| / tau that attention "
-        "follows, and dr/dtau = K r^2.",
+        "That is when |pi| would be larger by 0.005 / s, its rate of growth frozen. Attention follows "
+        "r = |pi| / tau, and dr/dtau = K r^2.",
         lambda pull, K, s, now: now * np.exp((1 - s / 0.005) / (-K * pull)),
         "Time enters through pi = r tau: solve dr/dtau = K r^2, not an equation in log tau alone.",
         lambda pull, K, s, now: now,

@@ -43,6 +43,12 @@ def apart(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     return (A - B).square().sum((-1, -2)) / 2
 
 
+def beside(M, u) -> np.ndarray:
+    """Each row of M less its part along u."""
+    M = np.asarray(M)
+    return M - np.outer(M @ u / (u @ u), u)
+
+
 def predictions(tokens, kept, W_dir, log_s, W) -> torch.Tensor:
     """1 - correlation of W with W_fin + R W_dir (best R), W_dir, and the SVM of one token, (3, trials)."""
     W_fin = svm.solve(svm.ratio_problem(tokens.X, tokens.z, kept, log_s), throw=False).value
@@ -90,8 +96,9 @@ def read(tokens, head, loss: str, radii=RADII) -> Reading:
 def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tuple[np.ndarray, ...]]:
     """(W, W_dir, W_fin, F, q, s) at the end of each path, for heads gelu(4 V x); matrices as vectors.
 
-    s are the shares of the kept tokens at rest, exactly 0 on the others. F has the rows (x_ia - x_it) z_i^T of the support tokens, less their parts along the equality rows, and
-    q_t = c_it s_ia exp(-(x_ia - x_it)^T W_fin z_i). All c_it of support tokens have to be positive.
+    s are the shares of the kept tokens at rest, exactly 0 on the others. F has the rows (x_ia - x_it) z_i^T
+    of the support tokens, less their parts along the equality rows, and q_t = c_it s_ia exp(-(x_ia -
+    x_it)^T W_fin z_i). All c_it of support tokens have to be positive.
     """
     trials, n, _, d = tokens.X.shape
     head = heads.MLPHead(d, d, trials, "gelu", 4.0, init=V)
@@ -316,17 +323,20 @@ class Lost(NamedTuple):
     pulls: list  # (pi, K, s) of each, after 3,000 steps
     rests: np.ndarray  # whether each kept token's share is within BAR of that at rest, which is above BAR
     nearest: np.ndarray  # the negative cost nearest to 0
+    most: np.ndarray  # the largest attention of a lost token
     back: np.ndarray  # the steps after which one is back, or inf
 
 
-def lost_runs(fresh: str = "") -> Lost:
-    """From the stored sweeps 13.returns and 13.again, or of one kind of head from 13.fresh."""
+def lost_runs(fresh: bool = False) -> Lost:
+    """From the stored sweeps 13.returns and 13.again, or from 13.fresh, both kinds of heads."""
     names = ("13.fresh",) if fresh else ("13.returns", "13.again")
     found = xr.concat([measured(name).load().squeeze("steps") for name in names], "d")
     found["least"] = measured("13.fresh_rest" if fresh else "13.rest").load().squeeze("steps").least
-    found = found.sel(kind=fresh).squeeze("eta") if fresh else found
+    parts = [found.sel(kind=kind).squeeze("eta") for kind in found.kind] if fresh else [found]
     names = "pi", "K", "costs", "s", "unrest", "least", "back"
-    pi, K, costs, s, unrest, least, back = (np.concatenate(list(found[name].values)) for name in names)
+    pi, K, costs, s, unrest, least, back = (
+        np.concatenate([A for part in parts for A in part[name].values]) for name in names
+    )
     lost = np.flatnonzero((pi < 0).any(axis=1))
     on = [pi[run] != 0 for run in lost]  # filled up with zeros
     pulls = [
@@ -335,7 +345,7 @@ def lost_runs(fresh: str = "") -> Lost:
     ]
     rests = (unrest < BAR) & (least > BAR)
     nearest = np.where(costs < 0, costs, -np.inf).max(axis=1)
-    return Lost(pulls, rests[lost], nearest[lost], back[lost])
+    return Lost(pulls, rests[lost], nearest[lost], s.max(axis=1)[lost], back[lost])
 
 
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
