@@ -3,13 +3,13 @@
 from course.replicate.rows import Row, mean
 
 CURVES = {
-    "full": ("W_fin + c W_dir", (0.034, 0.017, 0.011, 0.006), (0.002, 0.001, 0.001, 0.001)),
+    "full": ("W_fin + r W_dir", (0.034, 0.017, 0.011, 0.006), (0.002, 0.001, 0.001, 0.001)),
     "direction": ("W_dir alone", (0.07, 0.043, 0.015, 0.009), (0.003, 0.002, 0.001, 0.001)),
     "one": ("the SVM of one token", (0.155, 0.145, 0.135, 0.12), (0.005,) * 4),
 }
 WHY = (
     "in more than half of our chosen runs some sequence has f = 0, where nothing fixes the shares; without "
-    "those W_fin + c W_dir is off by .043, .016, .010 and .019 for d = 4 to 10"
+    "those W_fin + r W_dir is off by .043, .016, .010 and .019 for d = 4 to 10"
 )
 DIFFERS = {("full", d): WHY for d in (4, 6, 8, 10)} | {("direction", d): WHY for d in (4, 8, 10)}
 
