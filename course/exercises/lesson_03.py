@@ -371,6 +371,17 @@ def _once(eta, mu_hat, beta1, beta2):
     return eta * _ratio(eta * mu_hat, beta1, beta2)
 
 
+def _once_unguarded(eta, mu_hat, beta1, beta2):
+    """The same; not a number where the squares would have no mean."""
+    return _once(eta, mu_hat, beta1, beta2) if beta2 * np.exp(2 * eta * mu_hat) < 1 else np.nan
+
+
+ONCE = (
+    "You put nu = eta mu_hat into the quotient. But nu is eta_eff mu_hat, with the eta_eff you look for: "
+    "solve the equation."
+)
+
+
 def _put_in_again(eta, mu_hat, beta1, beta2):
     """The right-hand side, put into itself from full steps on: not a number where squares have no mean."""
     step = eta
@@ -406,7 +417,13 @@ REAL_STEP = known(
     _adam(lambda eta, mu_hat, beta1, beta2: min(eta, (1 - beta2) / (2 * mu_hat))),
     "Right at both ends, of short and long memory; between them the step is shorter. Solve the equation.",
     _adam(_once),
-    "You let the gradient shrink as with full steps, nu = eta mu. But nu depends on the answer.",
+    ONCE,
+    _adam(_once, lambda step, eta, mu, b2: _memory(eta, mu, b2)),
+    ONCE,
+    _adam(_once_unguarded),
+    ONCE,
+    _adam(_once_unguarded, lambda step, eta, mu, b2: _memory(eta, mu, b2)),
+    ONCE,
     _adam(lambda eta, mu_hat, beta1, beta2: _root(eta, mu_hat, 0.0, beta2)),
     "The numerator has a memory too: the mean of the gradients is larger than (the last) g_t.",
     _adam(lambda eta, mu_hat, beta1, beta2: _root(eta, 1.0, beta1, beta2)),
@@ -546,7 +563,7 @@ EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("03.1", "The steepest step", 2, 5, 2, steepest_step, step_cases, misconceptions=STEEPEST),
     Exercise("03.2", "Best for which norms?", 3, 8, 3, best_orders, order_cases, misconceptions=ORDERS),
     Exercise("03.3", "The longest safe step", 3, 10, 3, longest_step, safe_cases, misconceptions=SAFE),
-    Exercise("03.4", "Adam's real step", 3, 15, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
+    Exercise("03.4", "Adam's real step", 3, 20, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
     Exercise(
         "03.5", "The margin that Muon gives away", 3, 8, 3, muon_margin, muon_cases, misconceptions=MUON
     ),
