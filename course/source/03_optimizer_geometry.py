@@ -536,11 +536,11 @@ for rho, eta in ((1.5, 1), (2, 0.3), (2, 30), (3, 1), (6, 1), (10, 1)):
     others = np.array(others)
     assert above[1] < 0.6 * above[0], "slower than measured"
     assert (others[:, 0, 1] < others[:, 0, 0] / (9 if rho == 2 else 1)).all(), "slower than measured"
-    assert (others[:, :, 1] < [2, 10]).all() if rho == 2 else rho < 6 or (others[:, 1, 1] > 10).all()
+    assert (others[:, :, 1] < [2, 15]).all() if rho == 2 else rho < 6 or (others[:, 1, 1] > 10).all()
 
 # %% [markdown]
 # NGD's $B_t$ falls tenfold, like $1/t$, at both lengths; on the five random sets of 3.3 it ends within 2
-# percent, and the margin within 10. For $\rho > 2$, $w$ is slow: $S$ grows like $t$, so $w$ like
+# percent, and the margin within 15. For $\rho > 2$, $w$ is slow: $S$ grows like $t$, so $w$ like
 # $t^{1/(\rho-1)}$. The margin lost may *rise* meanwhile; from $\rho = 6$ on it is above 10 percent on those
 # sets.
 #
@@ -709,8 +709,7 @@ assert np.allclose([*pace, share.min() - 1], [1] * 5 + [0], atol=0.01), again("0
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
 #
-# Adam divides by $\sqrt{\overline{g^2}} + \varepsilon$. Once the root is far below $\varepsilon$ the
-# denominator is nearly constant. What remains is gradient descent with momentum, with the limit of $\ell_2$
+# Once $\sqrt{\overline{g^2}}$ is far below $\varepsilon$, Adam's denominator is nearly constant. What remains is gradient descent with momentum, with the limit of $\ell_2$
 # (Wang et al. 2022). When is that? Once steps are $\eta_{\mathrm{eff}}$ long, the root falls by $e^{-\nu}$ a
 # step. So $\varepsilon$ takes over at step $(\log(1 / \varepsilon) + c) / \nu$, where $c$ gathers the rest
 # and is the same for all small $\varepsilon$. With $c = 0$ that is $\log(1/\varepsilon)\, (\log(1/\beta_2) /

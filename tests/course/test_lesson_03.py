@@ -189,6 +189,21 @@ def test_how_far_adam_comes_before_epsilon_is_a_matter_of_real_memories(lesson, 
     assert less < share
 
 
+@pytest.mark.slow
+def test_torchs_defaults_have_many_memories_where_the_margin_is_narrow(lesson):
+    """log(1/eps) (log(1/beta2) / nu - 2) memories if c = 0; measured at another size: a tenth fewer."""
+    wide = np.array([lesson["random_points"](seed, 20, 6) for seed in range(4)])
+    path = lesson["adam"](wide, 73_000, np.full(4, 0.001), 0.999, 1e-8)
+    for k, A in enumerate(wide):
+        mu = lesson["largest_margin"](A, np.inf)[1]
+        step, memory = adam_step(0.001, mu, 0.9, 0.999)
+        seen = lesson["taken_over"](path[:, k], A, 0.999, 1e-8)
+        foretold = np.log(1e8) * (np.log(1 / 0.999) / (step * mu) - 2)
+        assert 0.85 < seen / memory / foretold < 0.97
+        w = path[seen - 1, k]
+        assert 0.93 < (A @ w).min() / np.abs(w).max() / mu < 0.98
+
+
 def test_half_the_points_hardly_delay_epsilon(lesson):
     """Question 3: with points half as long, torch's Adam is taken over 7 percent later, not twice as late."""
     A = np.array([[2.9, -0.4], [1.8, 0.8], [1.7, 1.0], [1.8, 3.1], [2.3, 3.6], [1.9, 2.5]])
@@ -196,6 +211,8 @@ def test_half_the_points_hardly_delay_epsilon(lesson):
     mu_hat = lesson["largest_margin"](A, np.inf)[1]
     nu = [margin * adam_step(0.001, margin, 0.9, 0.999)[0] for margin in (2 * mu_hat, mu_hat)]
     np.testing.assert_allclose(nu / (np.log(1 / 0.999) / 2), [0.96, 0.88], atol=0.005)
+    memories = np.log(1e8) * (np.log(1 / 0.999) / np.array(nu) - 2)
+    np.testing.assert_allclose(memories, [1.37, 5.02], atol=0.02)
     foretold = np.log(1e8) / nu[1]
     seen = lesson["taken_over"](lesson["adam"](A, 45_000, 0.001, 0.999, 1e-8)[:, 0], A, 0.999, 1e-8)
     assert (round(foretold), seen) == (41_836, pytest.approx(41_355, abs=5))

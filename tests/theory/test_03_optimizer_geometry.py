@@ -77,6 +77,35 @@ def test_the_norms_differ(seed):
     assert share(points, by_sign, np.inf) > share(points, by_ngd, np.inf) + 0.0005
 
 
+@pytest.mark.parametrize(("n", "d"), [(8, 3), (20, 6), (40, 10)])
+@pytest.mark.parametrize("rho", [1.2, 1.5, 2.0, 3.0, 6.0, 10.0])
+def test_mirror_descent_reaches_the_margin_with_any_constant_step(rho, n, d):
+    """||S_t|| - mu_hat Lambda_t grows by at most (eta log n / mu_hat + C) / ||S_{t-1}||^(r-1) a step.
+
+    r = rho* and C = 2^(2-r) eta^r / r for rho >= 2; else the log n has a factor ||S||^(2-r), the power is 1
+    and C = (r - 1) eta^2 / 2. So ||S_t||_r / Lambda_t tends to mu_hat, for steps of 0.03, 0.3, 3 and 30.
+    """
+    points = signed_points(11, n, d)
+    A, mu, r = points.X.numpy(), float(largest(points, rho).margin), rho / (rho - 1)
+    eta = np.array([0.03, 0.3, 3.0, 30.0])[:, None]
+    S, size, total, above = np.zeros((4, d)), np.zeros((4, 1)), 0.0, {}
+    for t in range(1, 3001):
+        u = np.sign(S) * np.abs(S) ** (1 / (rho - 1)) @ A.T
+        q = np.exp(u.min(1, keepdims=True) - u)
+        M = q / q.sum(1, keepdims=True) @ A
+        length = np.linalg.norm(M, r, axis=1, keepdims=True)
+        S, before = S + eta * M / length, size
+        size, total = np.linalg.norm(S, r, axis=1, keepdims=True), total + eta / length
+        if t > 1:
+            most = (eta * np.log(n) / mu + 2 ** (2 - r) * eta**r / r) / before ** (r - 1)
+            if rho < 2:
+                most = (eta * np.log(n) / mu * before ** (2 - r) + (r - 1) * eta**2 / 2) / before
+            assert (size - before - mu * eta / length <= most + 1e-7).all()
+        above[t] = size / total / mu - 1
+    assert (above[3000] > -1e-6).all()
+    assert (above[3000] < 0.6 * above[300] if rho <= 3 else above[3000] < above[300]).all()
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_guarantee_holds(seed):
     """mu(w_t) >= mu_hat - (R^2/2 sum eta^2 + log n) / sum eta, R = max ||a_i||_1, for sign descent.

@@ -140,6 +140,13 @@ def real_step(change):
     return lambda *inputs: change(*step_by_bisection(*inputs), *inputs)
 
 
+def once(eta, mu_hat, beta1, beta2):
+    """The quotient at nu = eta mu_hat, and the memory of that nu."""
+    nu = eta * mu_hat
+    left = max(1 - beta2 * np.exp(2 * nu), 0) / (1 - beta2)
+    return eta * (1 - beta1) / (1 - beta1 * np.exp(nu)) * np.sqrt(left), -1 / (np.log(beta2) + 2 * nu)
+
+
 def by_sums(step, eta, mu_hat, beta1, beta2, mean=1.0, squares=1.0):
     """Both running means added up, newest gradient first."""
     nu = step * mu_hat
@@ -252,6 +259,7 @@ ANSWERS = {
             bisected(lambda step, *rest: by_sums(step, *rest, mean=0.0)),
             bisected(lambda step, eta, mu, b1, b2: by_sums(step, eta, mu, b2, b1 or b2)),
             bisected(lambda step, eta, mu, b1, b2: by_sums(step, eta, 1.0, b1, b2)),
+            once,
             real_step(lambda step, memory, *inputs: (step * (1 + 1e-3), memory)),
             real_step(lambda step, memory, eta, mu, b1, b2: (eta * (1 - b1) / np.sqrt(1 - b2), memory)),
             real_step(lambda step, memory, eta, mu, b1, b2: (1 / (1 / eta + 2 * mu / (1 - b2)), memory)),
