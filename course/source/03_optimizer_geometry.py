@@ -709,11 +709,12 @@ assert np.allclose([*pace, share.min() - 1], [1] * 5 + [0], atol=0.01), again("0
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
 #
-# Once $\sqrt{\overline{g^2}}$ is far below $\varepsilon$, Adam's denominator is nearly constant. What remains is gradient descent with momentum, with the limit of $\ell_2$
-# (Wang et al. 2022). When is that? Once steps are $\eta_{\mathrm{eff}}$ long, the root falls by $e^{-\nu}$ a
-# step. So $\varepsilon$ takes over at step $(\log(1 / \varepsilon) + c) / \nu$, where $c$ gathers the rest
-# and is the same for all small $\varepsilon$. With $c = 0$ that is $\log(1/\varepsilon)\, (\log(1/\beta_2) /
-# \nu - 2)$ real memories: the wider the margin, the fewer.
+# Once $\sqrt{\overline{g^2}}$ is far below $\varepsilon$, Adam's denominator is nearly constant. What remains
+# is gradient descent with momentum, with the limit of $\ell_2$ (Wang et al. 2022). When is that? Once steps
+# are $\eta_{\mathrm{eff}}$ long, the root falls by $e^{-\nu}$ a step. So $\varepsilon$ takes over at step
+# $(\log(1 / \varepsilon) + c) / \nu$, where $c$ gathers the rest and is the same for all small $\varepsilon$.
+# With $c = 0$ that is $\log(1/\varepsilon)\, (\log(1/\beta_2) / \nu - 2)$ real memories: the wider the
+# margin, the fewer.
 
 
 # %%
