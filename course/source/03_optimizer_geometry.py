@@ -480,9 +480,9 @@ for seed in range(4):
 # \psi(w) = \frac1\rho \sum_j |w_j|^\rho , \qquad \nabla \psi(w)_j = \mathrm{sign}(w_j)\, |w_j|^{\rho-1} .$$
 #
 # For $\rho = 2$ it is NGD. Let $M_t = \sum_i q_i a_i$ at $w_{t-1}$, and $\Lambda_t = \sum_{\tau \le t} \eta /
-# \lVert M_\tau \rVert_{\rho^*}$. Gradients add up in $S$, so $S_t$ is a sum of signed points with weights
-# that add up to $\Lambda_t$: one of 3.3's bounds is $B_t = \lVert S_t \rVert_{\rho^*} / \Lambda_t \ge
-# \hat\mu$.
+# \lVert M_\tau \rVert_{\rho^*}$. From $w_0 = 0$ on, gradients add up in $S$: $S_t$ is a sum of signed points
+# with weights that add up to $\Lambda_t$. So one of 3.3's bounds is $B_t = \lVert S_t \rVert_{\rho^*} /
+# \Lambda_t \ge \hat\mu$.
 #
 # > **Theorem.** *For $1 < \rho < \infty$ and any constant $\eta > 0$, $B_t$ and the margin of $w_t$ tend to
 # > $\hat\mu$.*
@@ -541,8 +541,8 @@ for rho, eta in ((1.5, 1), (2, 0.3), (2, 30), (3, 1), (6, 1), (10, 1)):
 # %% [markdown]
 # NGD's $B_t$ falls tenfold, like $1/t$, at both lengths; on the five random sets of 3.3 it ends within 2
 # percent, and the margin within 15. For $\rho > 2$, $w$ is slow: $S$ grows like $t$, so $w$ like
-# $t^{1/(\rho-1)}$. The margin lost may *rise* meanwhile; from $\rho = 6$ on it is above 10 percent on those
-# sets.
+# $t^{1/(\rho-1)}$. The margin lost may *rise* meanwhile (last row); from $\rho = 6$ on it is above 10 percent
+# on those sets.
 #
 # The cross marks where the ball of $\ell_\rho$ touches the region; dots are iterates, later ones larger, not
 # always nearer.
