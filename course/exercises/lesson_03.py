@@ -376,12 +376,6 @@ def _once_unguarded(eta, mu_hat, beta1, beta2):
     return _once(eta, mu_hat, beta1, beta2) if beta2 * np.exp(2 * eta * mu_hat) < 1 else np.nan
 
 
-ONCE = (
-    "You put nu = eta mu_hat into the quotient. But nu is eta_eff mu_hat, with the eta_eff you look for: "
-    "solve the equation."
-)
-
-
 def _put_in_again(eta, mu_hat, beta1, beta2):
     """The right-hand side, put into itself from full steps on: not a number where squares have no mean."""
     step = eta
@@ -417,13 +411,15 @@ REAL_STEP = known(
     _adam(lambda eta, mu_hat, beta1, beta2: min(eta, (1 - beta2) / (2 * mu_hat))),
     "Right at both ends, of short and long memory; between them the step is shorter. Solve the equation.",
     _adam(_once),
-    ONCE,
+    "You put nu = eta mu_hat into the quotient. But nu is eta_eff mu_hat: solve the equation.",
     _adam(_once, lambda step, eta, mu, b2: _memory(eta, mu, b2)),
-    ONCE,
+    "You put nu = eta mu_hat into both. But nu is eta_eff mu_hat: solve the equation.",
     _adam(_once_unguarded),
-    ONCE,
+    "You put nu = eta mu_hat into the quotient: too large, where it has no root. nu is eta_eff mu_hat: solve "
+    "the equation.",
     _adam(_once_unguarded, lambda step, eta, mu, b2: _memory(eta, mu, b2)),
-    ONCE,
+    "You put nu = eta mu_hat into both: too large, where the quotient has no root. nu is eta_eff mu_hat: "
+    "solve the equation.",
     _adam(lambda eta, mu_hat, beta1, beta2: _root(eta, mu_hat, 0.0, beta2)),
     "The numerator has a memory too: the mean of the gradients is larger than (the last) g_t.",
     _adam(lambda eta, mu_hat, beta1, beta2: _root(eta, 1.0, beta1, beta2)),
