@@ -739,19 +739,6 @@ for (eta, beta2, path), near in zip(runs, (33.3, 34.5, 34.7, 37.8, 38.0, 41.4), 
     assert abs(then - near) < 0.3 < min(then - end, end - 30)
 
 # %%
-rows = []
-for cloud in [random_points(seed, n, d) for n, d in ((20, 6), (30, 12)) for seed in range(6)]:
-    mu = largest_margin(cloud, np.inf)[1]
-    nu = mu * adam_step(0.05, mu, 0.9, 0.95)[0]
-    path = adam(cloud, round(40 / nu), 0.05, eps=np.array([1e-8, 1e-16]))
-    first, second = (taken_over(path[:, k], cloud, 0.95, eps) for k, eps in enumerate((1e-8, 1e-16)))
-    rows.append(np.array([first, second - first, (second - first) * 0.05 * mu / nu]) * nu / np.log(1e8))
-low, high = np.min(rows, axis=0), np.max(rows, axis=0)
-for k, name in enumerate(("step over c = 0", "on to 1e-16, times nu / log(1e8)", "times eta mu / log(1e8)")):
-    print(f"{name}: {low[k]:.2f} to {high[k]:.2f}")
-assert high[0] < 0.96 < 0.985 < low[1] <= high[1] < 1.015 < 1.1 < low[2], again("03.4")
-
-# %%
 print("torch's defaults on five sets: margin   real memories with c = 0   measured")
 path = adam(wide, 55_000, np.full(5, 0.001), 0.999, 1e-8)
 for k, (cloud, mu) in enumerate(zip(wide, mus, strict=True)):
@@ -767,9 +754,8 @@ for k, (cloud, mu) in enumerate(zip(wide, mus, strict=True)):
 # dashes the first), but do not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades
 # with it.
 #
-# On twelve random sets $\varepsilon$ comes 5 to 17 percent early. From $10^{-8}$ to $10^{-16}$, where $c$
-# drops out, $\nu$ is right to one percent. In the last table margins are narrower: torch's defaults have 5
-# real memories and more, and 0.87 of the margin or more.
+# On the five sets, where margins are narrower, torch's defaults have 5 real memories and more, up to a tenth
+# fewer than with $c = 0$, and 0.87 of the margin or more.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
