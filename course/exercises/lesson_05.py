@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from scipy.optimize import nnls
 
 from course.check.specification import Compare, Exercise, known
 from mini_attn.softmax import softmax
@@ -169,6 +170,9 @@ CRAWL = Exercise(
         _crawl_with(rival=lambda keys, g: 1, pull=lambda lead, worth: lead**2 * (worth or 1.0)),
         "Right if the nearest rival has another value than the winner. If it has the same, its bracket "
         "g_t - f is as small as 1 - f itself: its push is a product of two small numbers. Look further.",
+        _crawl_with(rival=lambda keys, g: 1, pull=lambda lead, worth: lead**2 * worth + 1e-300),
+        "You took the nearest rival, guarded against a logarithm of 0. One of the winner's own value does "
+        "not pull: take the nearest of lower value.",
         _crawl_with(rival=lambda keys, g: len(g) - 1),
         "You took the last token. Its attention is the smallest: the nearest rival that pulls decides.",
         _crawl_with(pull=lambda lead, worth: worth),
@@ -242,7 +246,7 @@ CURE = Exercise(
     id="05.4",
     title="Cure the cancellation",
     points=2,
-    minutes=8,
+    minutes=6,
     difficulty=2,
     reference=_output_gradient,
     cases=_saturated_cases,
@@ -251,6 +255,9 @@ CURE = Exercise(
         _textbook,
         "This is the textbook formula: right on paper, but at a large lead g_a - f subtracts two "
         "numbers that agree to all their digits. Write it with differences of values from the start.",
+        lambda h, g: _textbook(h.astype(np.longdouble), g.astype(np.longdouble)).astype(float),
+        "More digits move the wall, they do not take it away: at a lead of 60 these are lost as well. Write "
+        "the bracket with differences of values from the start.",
         lambda h, g: _textbook(h, g - g.mean()),
         "You anchored at the mean of the values. That moves the wall a little; only the winner's own value, "
         "subtracted, takes it away.",
@@ -277,102 +284,106 @@ CURE = Exercise(
 # 05.5
 
 
-def _on_segment(b, c):
-    """The share of c, clipped to [0, 1], at the segment's point nearest to the origin."""
-    along = c - b
-    return np.clip(-b @ along / (along @ along), 0, 1)
+def _nearest(points):
+    """The point nearest to the origin, (d,), in the hull of points (m, d); zeros if the origin is inside."""
+    weights, _ = nnls(np.vstack([points.T, np.ones(len(points))]), np.append(np.zeros(points.shape[1]), 1.0))
+    point = weights @ points / weights.sum()
+    return point if np.linalg.norm(point) > 1e-9 else np.zeros_like(point)
 
 
-def _broken_with(
-    share=_on_segment, leaves=lambda k, n: k @ n < n @ n, sign=-1.0, origin=lambda keys: 0 * keys[0]
-):
-    """Minus the point of the losers' segment nearest to an origin, at length one, if the winner keeps up."""
+def _away(point):
+    """Minus the point, at length one; zeros for zeros."""
+    return -point / max(np.linalg.norm(point), 1e-9)
+
+
+def _broken_with(point=_nearest, leaves=lambda k, n: k @ n < n @ n, sign=1.0, origin=lambda keys: 0):
+    """Away from the point of the losers' hull nearest to an origin, at length one, if the winner keeps up."""
 
     def answer(keys):
-        zero = origin(keys)
-        winner, first, second = keys - zero
-        part = share(first, second)
-        nearest = (1 - part) * first + part * second
-        direction = sign * nearest / np.linalg.norm(nearest)
-        return direction if leaves(winner, nearest) else np.zeros_like(direction)
+        shifted = keys - origin(keys)
+        n = point(shifted[1:])
+        return sign * _away(n) if leaves(shifted[0], n) else np.zeros_like(n)
 
     return answer
 
 
-def _broken_mean_lead(keys):
-    direction = _broken_with(leaves=lambda k, n: True)(keys)
-    return direction * float(((keys[0] - keys[1:]) @ direction).mean() > 0)
+def _if_leads_grow(growing, point=_nearest):
+    """Away from a point, if the growth of the leads along this way is enough."""
+
+    def answer(keys):
+        direction = _away(point(keys[1:]))
+        return direction if growing((keys[0] - keys[1:]) @ direction) else np.zeros_like(direction)
+
+    return answer
+
+
+def _broken_hull_of_all(keys):
+    direction = _away(_nearest(keys))
+    return direction if ((keys[0] - keys[1:]) @ direction > 0).all() else np.zeros_like(direction)
 
 
 def _broken_cases(rng):
-    """Losers that share, and one that steers alone (either one); each leaving (level < 1) and thrown back."""
+    """Losers of which two share, or one steers alone, and others behind; each leaving (level < 1) and held.
+
+    The last: the losers surround the origin.
+    """
     cases = []
-    for d, foot, away, level in (
-        (2, (-0.6, 0.9), -0.4, 0.5),
-        (2, (-0.7, 0.5), 0.5, 1.5),
-        (3, (0.5, 1.3), -0.5, -0.5),
-        (3, (-1.4, -0.6), 0.5, 0.995),  # both leads grow, one hardly
-        (4, (5.0, 0.6), 0.3, 1.5),  # the lead over the first loser grows, and more
-        (3, (-0.8, 0.6), -0.6, 1.005),
-        (2, (0.6, 5.0), 0.3, 1.5),  # the lead over the second loser grows, and more
+    for d, foot, away, level, behind in (
+        (2, (-0.6, 0.9), -0.4, 0.5, 1),
+        (2, (-0.7, 0.5), 0.5, 1.5, 2),
+        (3, (0.5, 1.3), -0.5, -0.5, 3),
+        (3, (-1.4, -0.6), 0.5, 0.997, 1),  # all leads grow, one hardly
+        (4, (5.0, 0.6), 0.3, 1.5, 0),  # the lead over the first loser grows, and more
+        (3, (-0.8, 0.6), -0.6, 1.003, 2),
+        (2, (0.6, 5.0), 0.3, 1.5, 0),  # the lead over the second loser grows, and more
     ):
         frame = np.linalg.qr(rng.normal(size=(d, d)))[0]
         size = rng.uniform(0.9, 1.3)
-        first, second = (size * (frame[0] + (x + rng.uniform(-0.1, 0.1)) * frame[1]) for x in foot)
-        nearest = first + _on_segment(first, second) * (second - first)
+        pair = np.array([size * (frame[0] + (x + rng.uniform(-0.1, 0.1)) * frame[1]) for x in foot])
+        nearest = _nearest(pair)
+        across = pair[1] - pair[0] - (pair[1] - pair[0]) @ nearest / (nearest @ nearest) * nearest
         height = 1 + (level - 1) * rng.uniform(0.6, 1.4)
-        winner = height * nearest + rng.uniform(1.5, 2.0) * away * _across(nearest, first, second, frame)
-        cases.append((np.array([winner, first, second]),))
-    return cases
-
-
-def _across(nearest, first, second, frame):
-    """A vector of length one, perpendicular to nearest, in the plane of the losing keys."""
-    along = second - first - (second - first) @ nearest / (nearest @ nearest) * nearest
-    return along / np.linalg.norm(along)
-
-
-def _broken_by_the_shorter(keys):
-    """The shorter losing key for the point, with both leads looked at."""
-    shorter = min(keys[1:], key=np.linalg.norm)
-    return -shorter / np.linalg.norm(shorter) * ((keys[0] - keys[1:]) @ -shorter > 0).all()
+        winner = height * nearest + rng.uniform(1.5, 2.0) * away * across / np.linalg.norm(across)
+        far = rng.uniform(1.6, 2.2, (behind, 1)) * nearest + rng.uniform(-0.5, 0.5, (behind, 1)) * across
+        cases.append((np.vstack([winner, pair[0], far, pair[1]]),))
+    around = rng.uniform(0, 2 * np.pi) + np.arange(4) * np.pi / 2 + rng.uniform(-0.5, 0.5, 4)
+    losers = rng.uniform(0.8, 1.5, (4, 1)) * np.stack([np.cos(around), np.sin(around)], axis=1)
+    return [*cases, (np.vstack([rng.normal(size=2), losers]),)]
 
 
 BROKEN = Exercise(
     id="05.5",
     title="Where the broken run goes",
     points=4,
-    minutes=20,
+    minutes=12,
     difficulty=3,
     reference=_broken_with(),
     cases=_broken_cases,
     misconceptions=known(
         _broken_with(leaves=lambda k, n: True),
-        "Your direction is right, but is the lead of token 1 growing along it? With its true key it may "
-        "fall, and then the run is thrown back: zeros.",
-        _broken_with(sign=1.0),
+        "Your direction is right, but does every lead of token 1 grow along it? With its true key one may "
+        "fall, and then the run is held: zeros.",
+        _broken_with(sign=-1.0),
         "The sign is reversed: the losers' entries are negative, and the run moves away from their keys.",
-        _broken_with(share=lambda b, c: 0.5),
-        "The two losers do not pull alike: whoever has the larger logit pulls more, until they are level, "
-        "or for ever.",
-        _broken_with(share=lambda b, c: float(c @ c < b @ b)),
-        "The loser with the shorter key steers alone only if the other's logit then stays behind. If it "
-        "catches up, the two share.",
-        _broken_by_the_shorter,
-        "You took the shorter losing key for the point. It steers alone only if the other's logit stays "
-        "behind. If it catches up, the two share, and both leads may grow.",
+        _if_leads_grow(lambda growth: (growth > 0).all(), point=lambda losers: losers.mean(axis=0)),
+        "The losers do not pull alike: whoever has the larger logit pulls more, until they are level, or for "
+        "ever. It is not the mean of their keys that counts.",
+        _if_leads_grow(
+            lambda growth: (growth > 0).all(), point=lambda losers: min(losers, key=np.linalg.norm)
+        ),
+        "You took the shortest losing key for the point. It steers alone only if the other logits stay "
+        "behind. If one catches up, they share, and all leads may grow.",
+        _broken_hull_of_all,
+        "You took the hull of all keys. The winner's own entry is 0: its key is not in the steps.",
         _broken_with(leaves=lambda k, n: False),
-        "You return zeros on every input. The run leaves if both leads of token 1 grow along its direction.",
-        _broken_with(share=lambda b, c: -b @ (c - b) / ((c - b) @ (c - b))),
-        "Your point lies on the line through the losing keys, but not always between them: a loser would "
-        "pull instead of push. Keep to the segment.",
+        "You return zeros on every input. The run leaves if every lead of token 1 grows along its direction.",
         _broken_with(origin=lambda keys: keys[0], leaves=lambda k, n: True),
         "That is where the *true* gradient goes. Without the winner's entry its key is not in the steps.",
         _broken_with(leaves=lambda k, n: k @ n < 0),
-        "You ask too much: the run leaves as soon as both *leads* of token 1 grow, however slowly. Its own "
+        "You ask too much: the run leaves as soon as every *lead* of token 1 grows, however slowly. Its own "
         "logit may even fall, but less than the losers'.",
-        _broken_mean_lead,
-        "You judge by the mean of the two leads. Both have to grow: the smaller one decides.",
+        _if_leads_grow(lambda growth: growth.mean() > 0),
+        "You judge by the mean of the leads. Every lead has to grow: the smallest one decides.",
         _broken_with(leaves=lambda k, n: k @ n > n @ n),
         "You have the two cases exchanged: zeros are for a lead that falls.",
     ),

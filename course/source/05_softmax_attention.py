@@ -7,9 +7,9 @@
 # **The question: what does a softmax choose, and can you still trust its gradient once it has chosen?**
 #
 # What is trained is a vector $p$: its direction says which token is chosen, its length how firmly. The
-# gradient dies at least as fast as the choice hardens, so to get far one divides by its length. Then its last
-# digits matter, and the usual formula, `torch.softmax` included, has lost them. You will predict where, and
-# repair it in one line.
+# gradient dies at least as fast as the choice hardens, so to get far one divides by its length. Then every
+# entry counts against the others, and the usual formula, `torch.softmax` included, loses one. You will
+# predict when, and repair it in one line.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -18,11 +18,12 @@
 # - derive its gradient in the logits and in $p$, and check both against autograd;
 # - predict how fast a softmax saturates, and which rival sets the logarithmic pace of plain descent;
 # - read the landscape of the loss over a two-dimensional $p$, and say why it is not convex;
-# - recognise catastrophic cancellation in a gradient, predict what it does to a run, and cure it.
+# - recognise catastrophic cancellation in a gradient, predict when it breaks a run and what then becomes of
+#   the run, and cure it.
 #
-# **You need** lesson 01 (gradient descent, normalised descent), the chain rule, and NumPy. About 80 minutes
-# (120 with a pencil) with four exercises, and 35 more for the optional section 5.8, which holds a
-# fifth.
+# **You need** lesson 01 (gradient descent, normalised descent), the nearest point of a hull (lesson 02), the
+# chain rule, and NumPy. About 90 minutes (135 with a pencil) with five exercises, and 15 more for the
+# optional section 5.8.
 
 # %%
 from decimal import Decimal, localcontext
@@ -33,6 +34,7 @@ import numpy as np
 import torch
 from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
+from scipy.optimize import nnls
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
@@ -148,7 +150,7 @@ widgets.sliders(
 #
 # </details>
 #
-# (The papers call $p$ the **prompt**. From lesson 10 on $K$ is a matrix of weights that makes keys.)
+# (The papers call $p$ the **prompt**. Here $K$ has rows $k_t$; from lesson 10 on it is a matrix of weights.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.2 Softmax and its temperature
@@ -157,8 +159,8 @@ widgets.sliders(
 # subtract the largest logit first, and no exponential overflows.
 #
 # **A temperature sets the firmness.** Divide all logits by a **temperature**. As it falls, the softmax goes
-# from the uniform average to the largest logit alone. Since $h = K p$, *the length of $p$ is an inverse
-# temperature*: doubling $\|p\|$ halves it.
+# from the uniform average to the largest logit (alone, if there is one). Since $h = K p$, *the length of $p$
+# is an inverse temperature*: doubling $\|p\|$ halves it.
 
 
 # %%
@@ -174,8 +176,6 @@ for temperature in (10, 1, 0.1):
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.3 The gradient
-#
-# To train $p$ we need to know how $f$ reacts to the logits.
 #
 # ### Exercise 05.1: The gradient in the logits
 #
@@ -359,15 +359,12 @@ times = [10, 30, 100, 300, 1000, 3000, 10_000]
 path = ascend(np.zeros((1, 2)), lambda G: G, set(times))[:, 0]
 without = ascend(np.zeros((1, 2)), lambda G: G, set(times), K[[0, 2]], g[[0, 2]])[:, 0]
 predicted = np.log(length_k1**2 * np.array(times))
-s = softmax(path @ K.T)
-print("     j   k_1.p   without token 2   predicted   j (1 - f)")
-for row in zip(times, path @ k1, without @ k1, predicted, times * (1 - s @ g), strict=True):
-    print("{:6} {:7.2f} {:17.2f} {:11.2f} {:11.2f}".format(*row))
+print("     j   k_1.p   without token 2   predicted")
+for row in zip(times, path @ k1, without @ k1, predicted, strict=True):
+    print("{:6} {:7.2f} {:17.2f} {:11.2f}".format(*row))
 assert round(path[-1] @ k1 - predicted[-1], 2) == 0.06
 assert abs(without[-1] @ k1 - predicted[-1]) < 0.005
-
-# %% [markdown]
-# The 0.06 that remains is token 2's: without it less than 0.005 does.
+assert abs(length_k1**2 * times[-1] * (1 - softmax(path[-1] @ K.T) @ g) - 1) < 0.05
 
 # %% [markdown]
 # ### Exercise 05.3: Who sets the pace?
@@ -463,7 +460,6 @@ show(
 # $j$ steps from $p = 0$ (dots), and $\log(\|k_1\|^2 j)$ (dashed).
 #
 # The cure for crawling is that of lesson 01: divide the gradient by its norm, and take steps of fixed length.
-# That sends us down the left panel of Figure 2.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.5 The landscape
@@ -532,8 +528,8 @@ show(
 # \partial_2 f\, k_2 = 0$ needs $g_1 = f = g_2$. So $L$ has no stationary point anywhere; these are two ways
 # to infinity.
 #
-# **The sector of the start does not decide.** The run from $(2, 0)$ starts in token 2's sector too, and
-# leaves it. Where a run ends: lessons 06 and 07.
+# **The sector of the start**, where one logit leads, **does not decide.** The run from $(2, 0)$ leaves
+# that of token 2. Where a run ends: lessons 06 and 07.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.6 The formula that fails
@@ -569,8 +565,8 @@ for dtype, lead in ((torch.float64, 40), (torch.float32, 20)):
     assert h.grad[0] == 0
 
 # %% [markdown]
-# At a lead of 40 the textbook gradient of the *losers* is right to twelve digits, and that of the *winner* is
-# zero. It should be minus the sum of the others. Torch's own softmax shares the flaw.
+# At a lead of 40 the textbook gradient of the *losers* is right to twelve digits. That of the *winner*, minus
+# their sum, comes out as zero. Torch's own softmax shares the flaw.
 #
 # The culprit is the bracket $g_\alpha - f$. At saturation $f \approx g_\alpha$, and the subtraction lays bare
 # what the rounding of $s$ and $f$ had already lost. This is **catastrophic cancellation**, and it has a law.
@@ -579,9 +575,9 @@ for dtype, lead in ((torch.float64, 40), (torch.float32, 20)):
 # double precision, or up to twice that. So with $f$ near $g_\alpha$ the computed bracket is a whole number of
 # grains.
 #
-# The true bracket is $b = \sum_{t \neq \alpha} s_t (g_\alpha - g_t)$. If all rivals trail by $\Delta$, it is
-# nearly $e^{-\Delta} \sum_t (g_\alpha - g_t)$. If neither this sum nor $g_\alpha$ is 0, it has shrunk to
-# $2^{-53} |g_\alpha|$ at the **wall**
+# The true bracket is $b = \sum_{t \neq \alpha} s_t (g_\alpha - g_t)$. It is lost about where $|b|$ falls
+# below $2^{-53} |g_\alpha|$. If all rivals trail by $\Delta$, and neither $\sum_t (g_\alpha - g_t)$ nor
+# $g_\alpha$ is 0, that is at the **wall**
 #
 # $$\Delta^* = 53 \log 2 + \log \frac{\left|\sum_t (g_\alpha - g_t)\right|}{|g_\alpha|}, \qquad
 #   53 \log 2 = 36.7.$$
@@ -590,7 +586,7 @@ for dtype, lead in ((torch.float64, 40), (torch.float32, 20)):
 #
 # Call the bracket *failed* where it is off by more than half. The last good entry comes at most $\log
 # \frac32$ after the wall: from there on even one grain is too much by half. The first failure comes at most
-# $\log 4T$ before it, since $f$ takes $2T$ roundings of up to $2^{-53} |g_\alpha|$ each.
+# $\log 4T$ before it, since $f$ takes $2T$ roundings of up to $2^{-53} |g_\alpha|$ each (here never 3.3).
 #
 # **Predict**, for one rival: where is the wall for values $(1, 0)$; $(1, 0.999)$; $(1001, 1000)$?
 #
@@ -614,30 +610,19 @@ def wall(g, bits=53):
     return bits * np.log(2) + np.log(abs((g[0] - g).sum() / g[0]))
 
 
-def failures(g, leads):
-    """The first lead at which the bracket is off by more than half, and the last at which it is not."""
-    computed, b = brackets(g, leads)
-    failed = np.abs(computed / b - 1) > 0.5
-    return leads[failed.argmax()], leads[~failed][-1]
-
-
-# %%
 leads = np.arange(20, 60, 0.05)
-print("values               wall   first failure, last good entry")
-for values in ([1, 0], [1, 0.999], [1001, 1000]):
-    values = np.array(values, dtype=float)
-    first, last = failures(values, leads)
-    print(f"{values[0]:6g}, {values[1]:6g} {wall(values):11.1f} {first:12.1f} {last:14.1f}")
-
 inside, grains, rng = 0, 0, np.random.default_rng(11)
 for _ in range(300):
     values = rng.uniform(-2, 2, rng.integers(2, 41))
-    first, last = np.array(failures(values, leads)) - wall(values)
-    inside += bool(-np.log(4 * len(values)) <= first and last <= np.log(1.5) + 0.01)
-    quotient = brackets(values, leads)[0] / np.spacing(np.nextafter(abs(values[0]), 0))
+    computed, b = brackets(values, leads)
+    failed = np.abs(computed / b - 1) > 0.5  # off by more than half
+    first, last = leads[failed.argmax()] - wall(values), leads[~failed][-1] - wall(values)
+    inside += bool(-min(3.3, np.log(4 * len(values))) <= first and last <= np.log(1.5) + 0.01)
+    quotient = computed / np.spacing(np.nextafter(abs(values[0]), 0))
     grains += bool((quotient == quotient.round()).all())
-print("\n300 random sets of 2 to 40 values: the law holds in", inside, "- whole grains in", grains)
+print("300 random sets of 2 to 40 values: the law holds in", inside, "- whole grains in", grains)
 assert inside == grains == 300
+assert wall(np.array([1, 0.999])).round(1) == wall(np.array([1001, 1000])).round(1) == 29.8
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 2.7), sharey=True)
@@ -664,13 +649,13 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Dotted: the wall. Right of it there is nothing left for $(1, 0)$, and for $(1, 0.999)$, long
-# after, *noise*: grains where there are none.
+# **Figure 4.** Dotted: the wall. Right of it there is nothing left for $(1, 0)$, and for $(1, 0.999)$
+# *noise*: whole grains where there is less than one, until $s_1$ itself rounds to 1.
 
 # %% [markdown]
 # ### Exercise 05.4: Cure the cancellation
 #
-# ★★☆ · 8 minutes
+# ★★☆ · 6 minutes
 #
 # Return $\nabla_h f$ with every entry right to six digits *relative to the largest*, at any lead up to 60.
 # Change only the order of the arithmetic. The winner is the token of largest logit, which need not be the one
@@ -714,18 +699,20 @@ for lead in (10, 40, 60):
 # ## 5.7 What the error does to training
 #
 # Only the winner's entry is lost: a loser's bracket $g_t - f \approx g_t - g_\alpha$ is far from 0, unless
-# their values agree to nearly all digits. Let $\xi$ be the winner's error. In $p$ the computed gradient is
+# their values agree to nearly all digits. If $\xi$ is the winner's error, the computed gradient in $p$ is
 #
 # $$K^\top \nabla_h f + \xi\, k_\alpha :$$
 #
-# rounding pushes *along the winner's key*. Now add one vector $c$ to all keys. Every logit moves by $c \cdot
-# p$, so neither the attention nor the output notices, and nor does the true gradient, as its entries sum to
-# zero. But the push becomes $\xi\,(k_\alpha + c)$.
+# rounding pushes to and fro *along the winner's key*. Now add one vector $c$ to all keys. Every logit moves
+# by $c \cdot p$: neither the output nor the true gradient notices. But the push becomes
+# $\xi\,(k_\alpha + c)$.
 #
-# **Predict**, before you run the next cell. The toy's textbook run by normalised descent finds the direction
-# $k_1$ and then loses it. Name a $c$ for which $\xi$ does no harm.
+# **Predict.** The toy's textbook run, in steps of length $\eta = 0.2$, finds the direction $k_1$ and then
+# loses it. At about which step? And name a $c$ for which $\xi$ does no harm.
 #
 # <details><summary>Answer</summary>
+#
+# Along $k_1$ each step adds $\eta \|k_1\| = 0.201$ to the lead. It reaches the wall, 36.7, at step 183.
 #
 # $c = -k_1$: then the winner's key is 0, and whatever $\xi$ is, it pushes nowhere. That is a second cure in
 # one line: measure the *keys* from the winner's.
@@ -751,104 +738,52 @@ def anchored(h, g):
     return textbook(h, g - np.take_along_axis(np.broadcast_to(g, h.shape), h.argmax(-1)[..., None], -1))
 
 
-def cosine(p):
-    return p @ k1 / length_k1 / np.linalg.norm(p, axis=-1)
+def departure(run, straight):
+    """The first step at which each run is more than half a step off the straight one; 0: never."""
+    off = np.linalg.norm(run - straight, axis=-1) > 0.1
+    return np.where(off.any(0), off.argmax(0) + 1, 0)
 
 
 # %%
-shifts = np.array([[0, 0], -k1, [-5, 5]])
-runs, steps = {}, np.arange(10, 2001, 10)
-zero = np.zeros((len(shifts), 2))
-every = set(steps.tolist())
-runs["cured"] = ascend(zero[:1], unit(0.2), every, slopes=anchored)[:, 0]
-moved = ascend(zero, unit(0.2), every, keys=K + shifts[:, None])
-print("keys shifted by    cosine to k_1 at step 150, 1,000, 2,000   lead at the end")
-for i, c in enumerate(shifts):
-    runs[tuple(c)] = moved[:, i]
-    c150, c1000, c2000 = cosine(moved[[14, 99, 199], i])
-    lead = (moved[-1, i] @ (K[0] - K[1:]).T).min()
-    print(f"({c[0]:4.1f}, {c[1]:4.1f}) {c150:16.2f} {c1000:14.2f} {c2000:10.2f} {lead:16.0f}")
-assert np.abs(1 - np.asarray(softmax(moved[19:] @ K.T)) @ g).max() < 1e-15  # K + c gives the same f
-assert min(cosine(runs["cured"])[-1], cosine(moved[-1, 1])) > 0.9999
-np.testing.assert_allclose((moved[99, 0] - moved[49, 0]) / 500, [-0.2, 0], atol=1e-9)
+shifts, every = np.array([[0, 0], -k1, [-5, 5]]), set(range(1, 2001))
+straight = ascend(np.zeros((1, 2)), unit(0.2), every, slopes=anchored)  # (steps, 1, 2)
+moved = ascend(np.zeros((3, 2)), unit(0.2), every, keys=K + shifts[:, None])
+print("keys shifted by   leaves the cured run   lead at step 2,000   (near: to 10%)")
+leads = (moved[-1] @ (K[0] - K[1:]).T).min(-1)
+for c, step, lead in zip(shifts, departure(moved, straight), leads, strict=True):
+    print(f"({c[0]:4.1f}, {c[1]:4.1f}) {'near step 183' if step else 'never':>23} {lead:20.0f}")
+    assert step == 0 or abs(step / (53 * np.log(2) / (0.2 * length_k1)) - 1) < 0.1
+assert np.abs(1 - np.asarray(softmax(moved[199:] @ K.T)) @ g).max() < 1e-15  # K + c gives the same f
+np.testing.assert_allclose((moved[999, 0] - moved[499, 0]) / 500, [-0.2, 0], atol=1e-9)
+assert np.linalg.norm(moved[-1, 2] - moved[-3, 2]) < 0.01  # to and fro
+assert np.allclose(sorted(textbook(moved[-2:, 2] @ (K + shifts[2]).T, g)[:, 0] * 2**53), [0, 1])
 
 # %% [markdown]
-# At step 150 all three look finished. Then only $c = -k_1$ goes on as if nothing had happened. The toy itself
-# ($c = 0$) walks straight to the left: token 1's entry is 0 and so is token 3's key, so token 2 steers alone.
-# From step 200 on $f = 1$ to fifteen digits in all three: the loss will not tell us.
+# Three fates; and from step 200 on $f = 1$ to fifteen digits in all: the loss will not tell us. The toy
+# itself walks straight to the left: token 1's entry is 0, so is token 3's key, and token 2 steers alone.
+# With $c = (-5, 5)$ the run is stuck: its entry is one grain, then 0, by turns, and the two steps are
+# opposite.
 #
-# **Amplified noise, or the lost entry?** Two more runs tell. One has the cured gradient, without noise, but
-# its winner's entry is set to 0 from a lead of 36.7 on. The other has the textbook gradient, but its winner's
-# entry put back: minus the sum of the losers'. *Predict both.*
-
-
-# %%
-def is_winner(h):
-    return np.arange(h.shape[-1]) == h.argmax(-1)[..., None]
-
-
-def entry_zeroed(h, g):
-    lead = h.max(-1, keepdims=True) - np.partition(h, -2)[..., [-2]]
-    return np.where(is_winner(h) & (lead > 36.7), 0, anchored(h, g))
-
-
-def entry_put_back(h, g):
-    losers = np.where(is_winner(h), 0, textbook(h, g))
-    return np.where(is_winner(h), -losers.sum(-1, keepdims=True), losers)
-
-
-# %%
-problems = [(np.zeros((1, 2)), K, g)]
-for T, d in ((8, 10), (20, 4)):  # 100 problems of one sequence each, each with its own p
-    drawn = data.random_tokens(n=100, T=T, d=d, seed=2)
-    problems.append((np.zeros((100, d)), drawn.keys.numpy(), drawn.values.numpy()))
-print("step 1,000: median cosine to the cured run, and median smallest lead")
-print("                     toy   T = 8, d = 10   T = 20, d = 4")
-rules = {"cured": anchored, "textbook": textbook, "entry zeroed": entry_zeroed, "put back": entry_put_back}
-aims = []
-for name, slopes in rules.items():
-    print(f"{name:12}", end="")
-    for i, (start, *rest) in enumerate(problems):
-        path = ascend(start, unit(0.2), {1000}, *rest, slopes)[0]
-        aims += [path] if name == "cured" else []
-        cosines = (path * aims[i]).sum(-1) / np.linalg.norm(path, axis=-1) / np.linalg.norm(aims[i], axis=-1)
-        h = np.sort((rest[0] @ path[..., None])[..., 0])
-        smallest = h[:, -1] - h[:, -2]
-        print(f"{np.median(cosines):7.1f} {np.median(smallest):5.0f}   ", end="")
-        assert name != "put back" or cosines.min() > 0.999
-    print()
-    assert name in ("cured", "put back") or smallest.max() < 40  # T = 20, d = 4
-
-# %% [markdown]
-# The *lost entry* does harm enough, without any noise. Put back, it cures every run. In the last column the
-# cosine hides the harm and the lead shows it: without the entry none of these 100 runs gets past a lead of
-# 40.
+# <details><summary>Why opposite?</summary>
 #
-# > **Rule.** A gradient that will be normalised must be accurate *relative to itself*. Agreement with
-# > autograd to $10^{-15}$, as in section 5.3, does not show that.
+# The grain pulls along $k_1 + c = (-5.1, 6) = 1.2\,(-4.25, 5)$, and $(-4.25, 5)$ lies between the losers'
+# keys. Without the grain they push away from themselves, in the end away from this very point.
+#
+# </details>
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4.2))
 across = np.array([-150, 60])
 ax.plot(across, 36.7 + 0.1 * across, ":", color=plots.COLORS["black"], linewidth=1.5)
 ax.annotate("wall (lead over token 3)", (-146, 14), fontsize=11)
-looks = {
-    (0.0, 0.0): ("vermillion", "-", "$c = 0$"),
-    (-5.0, 5.0): ("green", "-", "$c = (-5, 5)$"),
-    "cured": ("black", "-", "cured"),
-    tuple(-k1): ("sky", "--", "$c = -k_1$"),
-}
-for name, (color, line, label) in looks.items():
-    width, end = 5 if name == "cured" else 2, "s" if name == (-5.0, 5.0) else ""
-    ax.plot(
-        *runs[name].T,
-        line,
-        color=plots.COLORS[color],
-        linewidth=width,
-        marker=end,
-        markevery=[-1],
-        label=label,
-    )
+for run, color, line, width, end, label in (
+    (moved[:, 0], "vermillion", "-", 2, "", "$c = 0$"),
+    (moved[:, 2], "green", "-", 2, "s", "$c = (-5, 5)$"),
+    (straight[:, 0], "black", "-", 5, "", "cured"),
+    (moved[:, 1], "sky", "--", 2, "", "$c = -k_1$"),
+):
+    style = {"color": plots.COLORS[color], "linewidth": width, "marker": end, "markevery": [-1]}
+    ax.plot(*run[9::10].T, line, label=label, **style)
 ax.set(xlim=(-150, 60), ylim=(0, 120), aspect="equal")
 ax.set(xlabel="first coordinate of $p$", ylabel="second coordinate")
 ax.legend(loc="upper left")
@@ -860,61 +795,75 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** Normalised descent on the toy, step 0.2, from $p = 0$, with the textbook gradient and the keys
-# shifted by $c$, and with the cured gradient. Square: the run's end. Dotted: the lead over token 3 is 36.7.
+# **Figure 5.** Normalised descent on the toy, with the keys shifted by $c$, and cured. Square: where the
+# green run stays; the others leave the frame. Dotted: the lead over token 3 is 36.7.
+#
+# **Other problems.** A run should break where the *cured* run first has $|b| < 2^{-53} |g_\alpha|$. And if
+# the lost entry is put back, as minus the sum of the losers'? *Predict both.*
 
-# %% [markdown]
-# **The cure has a wall of its own.** Beyond a lead of 745 (single precision: 104) $e^{-\Delta}$ rounds to 0,
-# and the run stops for ever. But a normalised step asks for the direction only. So multiply the gradient by
-# $e^{\Delta}$, *inside* the exponential. Far out $s_\alpha = 1$ and $f = g_\alpha$ to all digits, and for the
-# losers
-#
-# $$e^{\Delta}\, \partial_t f = e^{\Delta - \Delta_t}\, (g_t - g_\alpha);$$
-#
-# the winner's entry is minus their sum. With `batch_dims`, the library's `softmax` does this.
 
 # %%
-ends = ascend(zero[:1], unit(0.2), {4000, 6000}, slopes=anchored)[:, 0]
-print("cured run, lead at steps 4,000 and 6,000:", (ends @ (K[0] - K[2])).round())
-assert np.array_equal(*ends)
+def is_winner(h):
+    return np.arange(h.shape[-1]) == h.argmax(-1)[..., None]
 
-h = 10 * K @ ends[-1]
-lead = h[0] - h[1:]
-losers = np.exp(lead.min() - lead) * (g[1:] - g[0])
-in_logarithms = np.array([-losers.sum(), *losers])
-print(f"lead {lead.min():.0f}, in logarithms: direction", in_logarithms.round(6) + 0)
-h = torch.tensor(h, requires_grad=True)
-(library_softmax(h, batch_dims=0) @ torch.tensor(g)).backward()
-assert np.allclose(h.grad, in_logarithms, atol=1e-9)
 
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 5.8 Where the broken run goes, and a head of real size *(optional)*
+def entry_put_back(h, g):
+    losers = np.where(is_winner(h), 0, textbook(h, g))
+    return np.where(is_winner(h), -losers.sum(-1, keepdims=True), losers)
+
+
+def nearest(points):
+    """The point nearest to the origin, (d,), in the hull of points (m, d), as in lesson 02."""
+    weights, _ = nnls(np.vstack([points.T, np.ones(len(points))]), np.append(np.zeros(points.shape[1]), 1.0))
+    point = weights @ points / weights.sum()
+    return point if np.linalg.norm(point) > 1e-9 else np.zeros_like(point)
+
+
+problems, every = {}, set(range(1, 1001))
+for T, d in ((20, 4), (8, 10), (5, 3)):  # 100 problems of one sequence each, each with its own p
+    drawn, start = data.random_tokens(n=100, T=T, d=d, seed=2), np.zeros((100, d))
+    keys, values = drawn.keys.numpy(), drawn.values.numpy()
+    rules = anchored, textbook, entry_put_back
+    cured, broken, back = (ascend(start, unit(0.2), every, keys, values, slopes) for slopes in rules)
+    h = (keys @ cured[..., None])[..., 0]  # (steps, 100, T)
+    lost = (is_winner(h) & (np.abs(anchored(h, values)) < 2.0**-53 * np.abs(values))).any(-1)
+    said = np.where(lost.any(0), lost.argmax(0) + 1, np.inf)
+    ratio = (departure(broken, cured) / said)[lost.any(0)]
+    print(
+        f"T = {T}, d = {d}: {len(ratio)} to break; to 20% at the step said: {(np.abs(ratio - 1) < 0.2).sum()}"
+    )
+    assert 0.93 < np.median(ratio) < 0.99
+    assert np.abs(back - cured).max() < 1e-9
+    order = np.argsort(-h[-1])  # for later: the winner first
+    problems[T, d] = np.take_along_axis(keys, order[..., None], 1), np.take_along_axis(values, order, 1)
+print("(by step 1,000; put back: to 1e-9 the cured run, in all)")
+
+# %% [markdown]
+# The law holds to 20%, in the median to a few percent. The *lost entry* alone does the harm: put back, it
+# cures every run (no two values here are equal). What becomes of a run without it?
 #
 # ### Exercise 05.5: Where the broken run goes
 #
-# ★★★ · 20 minutes
+# ★★★ · 12 minutes
 #
-# Three tokens. Token 1 (index 0) wins, far past the wall: its own entry of $\nabla_h f$ comes out as exactly
-# 0, the entries of the other two are right, and its value is the largest. The run takes short steps of fixed
-# length along $K^\top \nabla_h f$. Its direction settles. If the run, moving in that direction, increases
-# *both* leads of token 1, return the direction, a vector of length one. If not, it is thrown back onto the
-# wall: return a vector of zeros.
+# Token 1 (index 0) wins, far past the wall, and has the largest value: its own entry of $\nabla_h f$ comes
+# out as exactly 0, the others are right. The run takes short steps of fixed length along $K^\top \nabla_h f$.
+# If it can go on for ever in one direction, while *every* lead of token 1 grows, return this direction, a
+# vector of length one. If not, it is held at the wall: return a vector of zeros.
 #
-# `keys` has shape $(3, d)$. The origin is not on the segment between the two losing keys. The values are not
-# given: you will not need them.
+# `nearest(points)`, for points $(m, d)$, is their hull's point nearest to the origin, zeros if the origin is
+# inside.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which problem, with which key for token 1, has this broken gradient for its *true* gradient? If one loser's
-# logit stays ahead of the other's, it alone steers; if not, they share, in the proportion that keeps them
-# level.
+# Which problem, with which key for token 1, has this broken gradient for its *true* gradient?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# The direction lowers both losing logits as fast as possible: it points away from one point of the segment
-# between the losing keys. Then look at the leads, with the true key of token 1.
+# The run settles in the direction that lowers all losing logits as fast as possible: away from one point of
+# the hull of the losing keys. Then look at the leads, with the true key of token 1.
 #
 # </details>
 
@@ -922,13 +871,11 @@ assert np.allclose(h.grad, in_logarithms, atol=1e-9)
 # %%
 @exercise("05.5")
 def broken_direction(keys):
-    """The direction in which the broken run leaves, (d,), or zeros if it is thrown back; keys (3, d)."""
+    """The direction in which the broken run leaves, (d,), or zeros if it is held; keys (T, d)."""
     ### BEGIN SOLUTION
-    along = keys[2] - keys[1]
-    share = np.clip(-keys[1] @ along / (along @ along), 0, 1)
-    nearest = keys[1] + share * along  # of the losers' segment to the origin, the broken run's winner
-    leaves = keys[0] @ nearest < nearest @ nearest  # the true winner is on the origin's side
-    return -nearest / np.linalg.norm(nearest) if leaves else np.zeros(keys.shape[1])
+    n = nearest(keys[1:])  # the winner's key has dropped out: it might as well be the origin
+    leaves = keys[0] @ n < n @ n  # then (k_1 - k_t).(-n) = k_t.n - k_1.n >= n.n - k_1.n > 0
+    return -n / np.linalg.norm(n) if leaves else np.zeros_like(n)
     ### END SOLUTION
 
 
@@ -937,52 +884,58 @@ check("05.5", broken_direction)
 wrong = "exercise 05.5 is not right yet: see what its check says"
 
 
-def beyond_the_wall(d, steps=4000, chosen=slice(None)):
-    """Random problems from a lead of 50: the way in the second quarter, the last lead, the prediction."""
-    rng = np.random.default_rng(0)
-    problems = rng.normal(size=(300, 3, d))
-    worth = np.concatenate([np.ones((300, 1)), rng.uniform(0, 0.9, (300, 2))], axis=1)
-    toward = problems[:, 0] - problems[:, 1:].mean(1)  # a direction that lets token 1 lead
-    least = np.einsum("rtd,rd->rt", problems[:, :1] - problems[:, 1:], toward).min(1)
-    led = least > 0.1
-    begin = (50 * toward[led] / least[led, None])[chosen]
-    problems, worth = problems[led][chosen], worth[led][chosen]
-    foreseen = np.array([broken_direction(keys) for keys in problems])
-    ends = ascend(begin, unit(0.2), {steps // 4, steps // 2, steps}, problems, worth)
-    lead = np.einsum("rtd,rd->rt", problems[:, :1] - problems[:, 1:], ends[-1]).min(1)
-    return ends[1] - ends[0], lead, foreseen
+def entry_zeroed(h, g):
+    lead = h.max(-1, keepdims=True) - np.partition(h, -2)[..., [-2]]
+    return np.where(is_winner(h) & (lead > 36.7), 0, anchored(h, g))
 
 
-print("random problems, 4,000 steps from a lead of 50")
-print("                         lead above 60   back at the wall   between")
-for d in (4, 2):
-    way, lead, foreseen = beyond_the_wall(d)
-    went, leaves = np.where(lead > 60, 0, np.where(lead < 40, 1, 2)), foreseen.any(1)
-    for name, said in (("said to leave", leaves), ("said to come back", ~leaves)):
-        print(f"d = {d}, {name:17}", "".join(f"{(went[said] == k).sum():15}" for k in range(3)))
-    assert min(leaves.sum(), (~leaves).sum()) > 20, wrong
-    assert (went == np.where(leaves, 0, 1)).mean() > {4: 0.99, 2: 0.95}[d], wrong
-    length = np.linalg.norm(way, axis=1)
-    walks = leaves & (length > 1)  # the others' weights have underflowed by then
-    along = (way * foreseen).sum(1)[walks] / length[walks] > 0.99
-    print(f"       of {walks.sum()} still moving, in steps 1,001 to 2,000 as predicted: {along.sum()}")
-    assert along.mean() > 0.9, wrong
-odd = went != np.where(leaves, 0, 1)  # in the plane
-lead = beyond_the_wall(2, 40_000, odd)[1]
-left = (np.where(lead > 60, 0, np.where(lead < 40, 1, 2)) != np.where(leaves[odd], 0, 1)).sum()
-print(f"d = 2, after 40,000 steps {left} of these {odd.sum()} exceptions is left")
-assert left <= 1, wrong
+print("after 4,000 steps    said to stay   left   said to leave   left: textbook, entry zeroed")
+for (T, d), (keys, values) in problems.items():  # in 12 of 300 the winner's value is not the largest
+    ways, shares = np.array([broken_direction(one) for one in keys]), []
+    leaves = ways.any(1)
+    for slopes in (textbook, entry_zeroed):
+        half, end = ascend(np.zeros((100, d)), unit(0.2), {2000, 4000}, keys, values, slopes)
+        left = ((keys[:, :1] - keys[:, 1:]) @ end[..., None]).min(1)[:, 0] > 60  # the smallest lead
+        along = ((end - half) * ways).sum(1) > 0.99 * np.linalg.norm(end - half, axis=1)
+        assert not left[~leaves].any(), wrong
+        assert along[left].sum() >= 0.9 * left.sum(), wrong
+        shares.append(left[leaves].mean() if leaves.any() else 1)
+    print(f"T = {T:2}, d = {d:2} {(~leaves).sum():20} {0:6} {leaves.sum():15}", end=" ")
+    print("           over 75%       over 90%" if leaves.any() else "")
+    assert (np.array(shares) > [0.75, 0.9]).all(), wrong
 
 # %% [markdown]
-# Far out the broken gradient is, up to its length, the true gradient of a problem in which the winner's key
-# is the *origin*. That is why $c = -k_1$ was harmless. The run leaves along the direction in which the
-# origin's lead over the losers' keys grows fastest; what becomes of the true winner's lead, the keys'
-# geometry decides. The table counts the exceptions: the argument is for late times.
-
-# %% [markdown]
-# ### A head of real size
+# None leaves that should stay. Of those that should leave, some are held: mostly by single grains, for
+# without noise (the winner's entry set to 0 from a lead of 36.7 on) nearly all have left.
 #
-# Now 32 heads of a size that transformers have: 1,024 tokens, keys and values of width 64. A head compares
+# <details><summary>Why</summary>
+#
+# Far out the broken gradient is, up to its length, the true gradient of a problem in which the winner's key
+# is the *origin*: that is why $c = -k_1$ was harmless. Let $n$ be the point of the losers' hull nearest to
+# the origin. The run settles along $-n$. The leads grow like
+#
+# $$(k_\alpha - k_t) \cdot (-n) \ge \|n\|^2 - k_\alpha \cdot n ,$$
+#
+# so all of them do if $k_\alpha \cdot n < \|n\|^2$. If not, the smallest falls (or stays), and the run is
+# back at the wall; as it is where the losers surround the origin, in all problems with 20 tokens in 4
+# dimensions.
+#
+# </details>
+#
+# > **Rule.** A gradient that will be normalised must be accurate *relative to itself*.
+#
+# <details><summary>Has the cure a wall, too?</summary>
+#
+# Beyond a lead of 745 (single precision: 104) $e^{-\Delta}$ rounds to 0. As only the direction is asked for,
+# the library's `softmax`, given `batch_dims`, multiplies the gradient by $e^{\Delta}$, *inside* the
+# exponential.
+#
+# </details>
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 5.8 A head of real size *(optional)*
+#
+# Take 32 heads of a size that transformers have: 1,024 tokens, keys and values of width 64. A head compares
 # its keys with a **query** $q$, its $p$: $h_t = k_t \cdot q / 8$. Its output is a vector
 # $o = \sum_t s_t v_t$, and where the loss pulls on it with a vector $w$, our $g_t$ is $w \cdot v_t$, and
 # $f = w \cdot o$. We take torch's fused attention, one program (a *kernel*) for the whole layer, in
@@ -1001,46 +954,40 @@ assert left <= 1, wrong
 
 # %%
 def in_query(q, keys, values, w, dtype):
-    """The gradient of f = w.o in the query, and o as stored, (heads, width), by torch's fused attention."""
+    """The gradient of f = w.o in the query, (heads, width), by torch's fused attention."""
     q, keys, values, w = (x.to(dtype)[None] for x in (q, keys, values, w))
     o = torch.nn.functional.scaled_dot_product_attention(q.requires_grad_(), keys, values)
-    return torch.autograd.grad(o, q, w)[0].double()[0, :, 0], o.detach().double()[0, :, 0]
+    return torch.autograd.grad(o, q, w)[0].double()[0, :, 0]
 
 
 generator = torch.Generator().manual_seed(5)
 keys, values = (torch.randn(32, 1024, 64, generator=generator).bfloat16().double() for _ in "kv")
 w = torch.randn(32, 1, 64, generator=generator).bfloat16().double()
 first, worth = keys[:, :1], (values @ w.mT)[..., 0]  # the first token wins; g, (heads, T)
-print("                                cosine to the exact gradient: median, and least with either cure")
+print("                             cosine to the exact gradient: median, and least with either cure")
 print("rivals' share   lost, of 32   as it is   values from the winner's   keys from the winner's")
-predicted = []
-for lead in (8, 11, 14, 17, 20):
+for lead, count in ((11, 2), (14, 14), (17, 31)):
     q = (8 * lead * first / (first**2).sum(-1, keepdim=True)).bfloat16().double()  # the first logit: lead
     s = torch.softmax(q @ keys.mT / 8, -1)[:, 0]
-    entry = s[:, 0] * (s * (worth[:, :1] - worth)).sum(-1)
-    truth, _ = in_query(q, keys, values, w, torch.float64)
+    truth = in_query(q, keys, values, w, torch.float64)
     moved = (keys, values), (keys, values - values[:, :1]), (keys - first, values)
-    got, stored = zip(*(in_query(q, *pair, w, torch.bfloat16) for pair in moved), strict=True)
-    xi = ((got[0] - truth) * first[:, 0]).sum(-1) / (first[:, 0] ** 2).sum(-1) * 8  # the error along the key
-    expected = s[:, 0] * (worth[:, 0] - (w[:, 0] * stored[0]).sum(-1)) - entry  # with f from o as stored
+    got = torch.stack([in_query(q, *pair, w, torch.bfloat16) for pair in moved])
+    cosines = torch.cosine_similarity(got, truth, dim=-1)  # (3, heads)
+    entry = s[:, 0] * (s * (worth[:, :1] - worth)).sum(-1)
     o = (s[:, None] @ values)[:, 0].bfloat16().double()  # the exact output, stored with 8 digits
-    foreseen = s[:, 0] * (worth[:, 0] - (w[:, 0] * o).sum(-1)) - entry
-    lost, found = (int((error.abs() > entry.abs() / 2).sum()) for error in (foreseen, xi))
-    predicted.append(lost)
-    cosines = torch.cosine_similarity(torch.stack(got), truth, dim=-1)  # (3, heads)
+    error = s[:, 0] * (worth[:, 0] - (w[:, 0] * o).sum(-1)) - entry
+    lost = int((error.abs() > entry.abs() / 2).sum())
     print(f"{float((1 - s[:, 0]).median()):13.0e}{lost:14}{float(cosines[0].median()):11.1f}", end="")
     print("{:27.1f}{:25.1f}".format(*cosines[1:].amin(-1).tolist()))
+    assert lost == count
     assert cosines[1:].min() > 0.99
-    assert lead < 14 or (expected - xi).norm() < 0.02 * xi.norm()
-    assert lead < 17 or cosines[0].median() < 0.2
-    assert abs(found - lost) <= 4  # lost: counted for the exact o, rounded; the kernel's own count is near
-assert predicted == [0, 2, 14, 31, 32]
+assert (cosines[0] < 0).sum() > 16  # in the last row
 
 # %% [markdown]
 # An entry is lost if the rounding of the exact $o$ puts it off by more than half. At 0.4% about half of the
-# heads have lost it; at 0.04% nearly all, and the gradient points elsewhere. In these rows, at 0.4% and
-# below, $\xi$ is to 2% the error of an $f$ taken from the stored output. For one query both cures work with
-# the same kernel.
+# heads have lost it (the gradient lies nearly along $k_1$: its direction survives until the sign goes). At
+# 0.04% nearly all have, and most gradients point backwards. For one query both cures work with the same
+# kernel.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Questions
@@ -1076,10 +1023,10 @@ progress("05")
 #   R}$. Under plain descent the lead grows like the logarithm of the number of steps: the lead on the nearest
 #   rival *of lower value*, if none is better (shown for $d = 1$).
 # - The landscape is bounded, not constant, hence not convex. The toy's has no stationary point and two ways
-#   to infinity; the sector of the start does not decide between them.
-# - The winner's entry of the textbook gradient is lost near the wall $53 \log 2 + \log(|\sum_t (g_\alpha -
-#   g_t)| / |g_\alpha|)$, if all rivals trail alike. Measure the values, or the keys, from the
-#   winner's.
+#   to infinity.
+# - The winner's entry of the textbook gradient is lost about where $|\sum_t s_t (g_\alpha - g_t)|$ falls
+#   below $2^{-53} |g_\alpha|$. There a normalised run breaks; what becomes of it, the keys decide. Measure
+#   the values, or the keys, from the winner's.
 
 # %% [markdown]
 # ## Further reading

@@ -1,7 +1,10 @@
 """Other right answers, and wrong ones beyond the misconceptions, for the exercises of lesson 05."""
 
+import itertools
+
 import numpy as np
 import torch
+from scipy.optimize import nnls
 
 
 def softmax_in_torch(h):
@@ -181,22 +184,23 @@ def winner_alone_minus(h, g):
     return g - s @ g
 
 
-def broken_by_cases(keys):
-    """One loser alone if the other then falls behind, else level."""
-    _, b, c = keys
-    if b @ c >= b @ b:
-        nearest = b
-    elif b @ c >= c @ c:
-        nearest = c
-    else:
-        normal = np.linalg.solve(np.array([[b @ b, b @ c], [b @ c, c @ c]]), np.ones(2)) @ np.array([b, c])
-        nearest = normal / (normal @ normal)
-    leads = (keys[0] - keys[1:]) @ -nearest
-    return torch.as_tensor(-nearest / np.linalg.norm(nearest) * (leads.min() > 0))
+def broken_by_corners(keys):
+    """The nearest point by trial: the level point of a set of losers that has all others behind."""
+    losers = keys[1:]
+    for size in range(1, keys.shape[1] + 1):
+        for some in itertools.combinations(range(len(losers)), size):
+            corner = losers[list(some)]
+            gram = np.block([[corner @ corner.T, np.ones((size, 1))], [np.ones((1, size)), np.zeros((1, 1))]])
+            share = np.linalg.lstsq(gram, np.append(np.zeros(size), 1.0), rcond=None)[0][:-1]
+            n = share @ corner
+            if (share >= 0).all() and n @ n > 1e-9 and (losers @ n >= n @ n - 1e-9).all():
+                growth = ((keys[0] - losers) @ -n).min()
+                return torch.as_tensor(-n / np.linalg.norm(n) * (growth > 0))
+    return torch.zeros(keys.shape[1], dtype=torch.float64)  # none: the origin is inside
 
 
 def broken_not_unit(keys):
-    direction = broken_by_cases(keys).numpy()
+    direction = broken_by_corners(keys).numpy()
     return 2 * direction
 
 
@@ -210,11 +214,12 @@ def broken_mean(keys):
     return -mean / np.linalg.norm(mean)
 
 
-def broken_if(leaves):
-    """The right direction, if the leads' growth along it is taken for enough."""
+def broken_if(leaves, point=None):
+    """Away from a point, the right one if none is given, if the growth of the leads is taken for enough."""
 
     def answer(keys):
-        direction = -broken_point(keys) / np.linalg.norm(broken_point(keys))
+        n = (point or broken_point)(keys[1:])
+        direction = -n / max(np.linalg.norm(n), 1e-9)
         return direction * bool(leaves((keys[0] - keys[1:]) @ direction))
 
     return answer
@@ -230,26 +235,17 @@ def broken_first_only(keys):
     return direction if ((keys[0] - keys[1:]) @ direction > 0).all() else 0 * direction
 
 
-def broken_leads_at_any(keys):
-    """Leaves if only one of the leads grows."""
-    nearest = broken_point(keys)
-    direction = -nearest / np.linalg.norm(nearest)
-    return (
-        direction
-        if ((keys[0] - keys[1:]) @ direction).max() > 0 and keys[0] @ direction > 0
-        else 0 * direction
-    )
+def broken_point(losers):
+    """The hull's nearest point, by nonnegative weights that add up to one."""
+    weights = nnls(np.vstack([losers.T, np.ones(len(losers))]), np.append(np.zeros(losers.shape[1]), 1.0))[0]
+    point = weights @ losers / weights.sum()
+    return point * (np.linalg.norm(point) > 1e-9)
 
 
-def broken_mean_lead(keys):
-    """Leaves if the mean of the two leads grows."""
-    direction = -broken_point(keys) / np.linalg.norm(broken_point(keys))
-    return direction if ((keys[0] - keys[1:]) @ direction).mean() > 0 else 0 * direction
-
-
-def broken_point(keys):
-    along = keys[2] - keys[1]
-    return keys[1] + np.clip(-keys[1] @ along / (along @ along), 0, 1) * along
+def affine_point(losers):
+    """Nearest to the origin of all points whose weights add up to one, negative weights too."""
+    along = losers[1:] - losers[0]
+    return losers[0] - np.linalg.pinv(along) @ along @ losers[0]
 
 
 ANSWERS = {
@@ -296,15 +292,17 @@ ANSWERS = {
         ],
     },
     "05.5": {
-        "also_right": broken_by_cases,
+        "also_right": broken_by_corners,
         "wrong": [
             broken_not_unit,
             broken_never,
             broken_mean,
             broken_winner,
             broken_first_only,
-            broken_leads_at_any,
-            broken_mean_lead,
+            broken_if(lambda growth: growth.max() > 0),
+            broken_if(lambda growth: growth.mean() > 0),
+            broken_if(lambda growth: growth.min() > 0, point=affine_point),
+            broken_if(lambda growth: growth.min() > 0, point=lambda losers: broken_point(losers[:2])),
             broken_if(lambda growth: growth[0] > 0),
             broken_if(lambda growth: growth[1] > 0),
             broken_if(lambda growth: growth.min() > 0.1),
