@@ -586,7 +586,7 @@ for dtype, lead in ((torch.float64, 40), (torch.float32, 20)):
 #
 # Call the bracket *failed* where it is off by more than half. The last good entry comes at most $\log
 # \frac32$ after the wall: from there on even one grain is too much by half. The first failure comes at most
-# $\log 4T$ before it, since $f$ takes $2T$ roundings of up to $2^{-53} |g_\alpha|$ each (here never 3.3).
+# $\log 4T$ before it, since $f$ takes $2T$ roundings of up to $2^{-53} |g_\alpha|$ each (here less than 3.3).
 #
 # **Predict**, for one rival: where is the wall for values $(1, 0)$; $(1, 0.999)$; $(1001, 1000)$?
 #
@@ -827,8 +827,7 @@ for T, d in ((20, 4), (8, 10), (5, 3)):  # 100 problems of one sequence each, ea
     cured, broken, back = (ascend(start, unit(0.2), every, keys, values, slopes) for slopes in rules)
     h = (keys @ cured[..., None])[..., 0]  # (steps, 100, T)
     lost = (is_winner(h) & (np.abs(anchored(h, values)) < 2.0**-53 * np.abs(values))).any(-1)
-    said = np.where(lost.any(0), lost.argmax(0) + 1, np.inf)
-    ratio = (departure(broken, cured) / said)[lost.any(0)]
+    ratio = (departure(broken, cured) / (lost.argmax(0) + 1))[lost.any(0)]  # measured to predicted
     print(
         f"T = {T}, d = {d}: {len(ratio)} to break; to 20% at the step said: {(np.abs(ratio - 1) < 0.2).sum()}"
     )
@@ -900,8 +899,8 @@ for (T, d), (keys, values) in problems.items():  # in 12 of 300 the winner's val
         assert not left[~leaves].any(), wrong
         assert along[left].sum() >= 0.9 * left.sum(), wrong
         shares.append(left[leaves].mean() if leaves.any() else 1)
-    print(f"T = {T:2}, d = {d:2} {(~leaves).sum():20} {0:6} {leaves.sum():15}", end=" ")
-    print("           over 75%       over 90%" if leaves.any() else "")
+    print(f"T = {T:2}, d = {d:2} {(~leaves).sum():20} {0:6} {leaves.sum():15}", end="")
+    print("            over 75%       over 90%" if leaves.any() else "")
     assert (np.array(shares) > [0.75, 0.9]).all(), wrong
 
 # %% [markdown]

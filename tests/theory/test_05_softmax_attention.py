@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from course import exercises
-from mini_attn import softmax
+from mini_attn import data, softmax
 
 _, lengthening, crawl, _, broken_direction = (spec.reference for spec in exercises.exercises("05"))
 generator = torch.Generator().manual_seed(2025)
@@ -167,6 +167,34 @@ def test_the_broken_run_goes_where_a_winner_at_the_origin_would(d):
     assert (lead[leaves] > 60).mean() > 0.95
     assert (lead[~leaves] < 50).mean() > 0.95
     assert min(leaves.sum(), (~leaves).sum()) > 10
+
+
+@pytest.mark.parametrize(("T", "d", "seed"), [(8, 4, 3), (4, 3, 4)])
+def test_a_run_breaks_when_its_bracket_is_lost_and_then_the_losers_hull_decides(T, d, seed):
+    drawn = data.random_tokens(n=60, T=T, d=d, seed=seed)
+    keys, g = drawn.keys.numpy(), drawn.values.numpy()
+    true = broken = np.zeros((60, d))
+    predicted, broke = np.zeros(60), np.zeros(60)
+    for step in range(1, 601):
+        true = run(keys, g, softmax.softmax, true, 1)
+        broken = run(keys, g, softmax.textbook_softmax, broken, 1)
+        h = np.einsum("rtd,rd->rt", keys, true)
+        top = np.take_along_axis(g, h.argmax(1)[:, None], 1)
+        bracket = (np.exp(h - h.max(1, keepdims=True)) * (top - g)).sum(1)
+        predicted[(predicted == 0) & (np.abs(bracket) < 2.0**-53 * np.abs(top[:, 0]))] = step
+        broke[(broke == 0) & (np.linalg.norm(broken - true, axis=1) > 0.1)] = step
+    known = predicted > 0
+    assert known.mean() > 0.85
+    assert (np.abs(broke[known] / predicted[known] - 1) < 0.2).all()
+
+    order = np.argsort(-h, axis=1)  # the winner first
+    keys, g = np.take_along_axis(keys, order[..., None], 1), np.take_along_axis(g, order, 1)
+    leaves = np.array([broken_direction(one).any() for one in keys])
+    end = run(keys, g, softmax.textbook_softmax, np.zeros((60, d)), 3000)
+    left = np.einsum("rtd,rd->rt", keys[:, :1] - keys[:, 1:], end).min(1) > 60
+    assert not left[~leaves].any()
+    assert left[leaves].mean() > 0.7
+    assert min(leaves.sum(), (~leaves).sum()) > 5
 
 
 @pytest.mark.parametrize(("T", "width", "seed"), [(256, 64, 1), (512, 128, 2)])
