@@ -21,9 +21,8 @@
 # - recognise catastrophic cancellation in a gradient, predict when it breaks a run and what then becomes of
 #   the run, and cure it.
 #
-# **You need** lesson 01 (gradient descent, normalised descent), the nearest point of a hull (lesson 02), the
-# chain rule, and NumPy. About 90 minutes (135 with a pencil) with five exercises, and 15 more for the
-# optional section 5.8.
+# **You need** lesson 01 (gradient descent, normalised descent), the chain rule, and NumPy. About 90 minutes
+# (135 with a pencil) with five exercises, and 15 more for the optional section 5.8.
 
 # %%
 from decimal import Decimal, localcontext
@@ -850,8 +849,8 @@ print("(by step 1,000; put back: to 1e-9 the cured run, in all)")
 # If it can go on for ever in one direction, while *every* lead of token 1 grows, return this direction, a
 # vector of length one. If not, it is held at the wall: return a vector of zeros.
 #
-# `nearest(points)`, for points $(m, d)$, is their hull's point nearest to the origin, zeros if the origin is
-# inside.
+# `nearest(points)`, for points $(m, d)$, is the point nearest to the origin of their *hull*, the set of all
+# their weighted averages; zeros if the origin is inside.
 #
 # <details><summary>Hint 1</summary>
 #
