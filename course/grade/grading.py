@@ -15,7 +15,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from course.grade.leftovers import claim
 from course.grade.marking import Mark
 from course.grade.sandbox import GraderError, Limits, Sandbox
 from course.grade.submission import Submission
-from course.grade.trying import Result, attempt
+from course.grade.trying import Result
 
 UNSAFE = """
 ########################################################################################
@@ -151,21 +151,21 @@ def _results(
 ) -> dict[str, Result]:
     """Each student's result: what was kept and still holds, or else from the sandbox."""
     cases = {spec.id: _inputs(seed, spec) for spec in lesson.specs}
-    waiting, results = [], {}
+    keys, results = {}, {}
     for one in handed_in:
-        key = _key(one, lesson, seed, limits)
-        known = _load(students / f"{one.student}.json", None if one.unclear else key)
-        if known is None:
-            waiting.append((one, key))
-        else:
+        keys[one.student] = _key(one, lesson, seed, limits)
+        known = _load(students / f"{one.student}.json", None if one.unclear else keys[one.student])
+        if known is not None:
             results[one.student] = replace(known, stays=one.unclear)
-    if waiting:
+    unfinished = [one for one in handed_in if _is_unfinished(results.get(one.student))]
+    if unfinished:
         codes = [*lesson.codes, *lesson.solutions.values()]
         with Sandbox(lesson.withheld, limits, unsafe, codes) as sandbox:
-            for one, key, result in _attempts(waiting, lesson, cases, sandbox, jobs):
+            for one, result in _tries(unfinished, lesson, cases, sandbox, jobs, results):
                 results[one.student] = result
-                record = {"key": key, "marks": [asdict(m) for m in result.marks], "notes": result.notes}
                 if result.kept and not one.unclear:
+                    record = {"key": keys[one.student], "marks": [asdict(m) for m in result.marks]}
+                    record |= {"notes": result.notes, "again": result.again, "spent": result.spent}
                     write(students / f"{one.student}.json", json.dumps(record, indent=1))
     return results
 
@@ -209,8 +209,52 @@ def _alone(one: Submission, rows: dict[str, list[Mark]], lesson: released.Lesson
         rows[one.student] = trying.failure(lesson, error)
 
 
-def _attempts(waiting: list, lesson: released.Lesson, cases: dict, sandbox: Sandbox, jobs: int) -> Iterator:
-    """Each submission with its key and its result, as they are done; several at once.
+def _is_unfinished(result: Result | None) -> bool:
+    return result is None or (bool(result.again) and not result.stays)
+
+
+def _tries(
+    unfinished: list[Submission],
+    lesson: released.Lesson,
+    cases: dict[str, list],
+    sandbox: Sandbox,
+    jobs: int,
+    results: dict[str, Result],
+) -> Iterator[tuple[Submission, Result]]:
+    """Each submission with its result, whenever there is one or it has changed.
+
+    All first tries come before any in which a student's process holds a solution, and of those all for one
+    exercise before any for the next, which may hold that one's: what a process leaves for others to find
+    (see the instructor's guide) comes too late to be an answer.
+
+    Args:
+        unfinished: submissions without a result, or whose result says that they are to be tried again.
+        lesson, cases, sandbox, jobs: as elsewhere.
+        results: student -> result so far; the caller keeps what this gives there.
+    """
+
+    def first(one: Submission, before: Result | None = None) -> Result:
+        return trying.attempt(one, lesson, cases, sandbox, before)
+
+    waiting = [one for one in unfinished if one.student not in results]
+    yield from _each(first, waiting, jobs, sandbox)
+    for spec in lesson.specs:
+
+        def second(one: Submission, before: Result | None = None, id: str = spec.id) -> Result:
+            return trying.again(one, lesson, cases, sandbox, id, results[one.student], before)
+
+        waiting = [one for one in unfinished if spec.id in results[one.student].again]
+        yield from _each(second, waiting, jobs, sandbox, f"{spec.id} with solutions of others")
+
+
+def _each(
+    work: Callable[..., Result],
+    waiting: list[Submission],
+    jobs: int,
+    sandbox: Sandbox,
+    title: str | None = None,
+) -> Iterator[tuple[Submission, Result]]:
+    """Each submission with its result, as they are done; several at once.
 
     Whoever ran out of time beside others, or of what the kernel counts for a user, is tried once more alone:
     neighbours may have used it up.
@@ -219,20 +263,21 @@ def _attempts(waiting: list, lesson: released.Lesson, cases: dict, sandbox: Sand
     with (
         ThreadPoolExecutor(jobs) as pool,
         contextlib.ExitStack() as interrupted,
-        tqdm(total=len(waiting), unit="submission") as bar,
+        tqdm(total=len(waiting), unit="submission", desc=title, disable=not waiting) as bar,
     ):
         interrupted.callback(pool.shutdown, wait=False, cancel_futures=True)
         interrupted.callback(sandbox.ended.set)  # before the pool waits for what runs in it
-        running = {pool.submit(attempt, one, lesson, cases, sandbox): (one, key) for one, key in waiting}
+        running = {pool.submit(work, one): one for one in waiting}
         for done in as_completed(running):
             if done.result().disturbed and min(jobs, len(waiting)) > 1:
-                late.append(running[done])
+                late.append((running[done], done.result()))
                 continue
-            yield *running[done], done.result()
+            yield running[done], done.result()
             bar.update()
-        for one, key in late:
-            yield one, key, attempt(one, lesson, cases, sandbox)
+        for one, before in late:
+            yield one, work(one, before)
             bar.update()
+        interrupted.pop_all()  # it was not: the sandbox goes on
 
 
 def _inputs(seed: str, spec: Exercise) -> list[tuple]:
@@ -261,7 +306,8 @@ def _load(path: Path, key: str | None) -> Result | None:
         record = json.loads(path.read_text(encoding="utf-8"))
         if key is not None and record["key"] != key:
             return None
-        return Result([Mark(**mark) for mark in record["marks"]], record["notes"])
+        marks = [Mark(**mark) for mark in record["marks"]]
+        return Result(marks, record["notes"], record.get("again", {}), record.get("spent", [0.0, 0.0]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

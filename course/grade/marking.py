@@ -20,6 +20,8 @@ from course.grade.released import Lesson
 FACTORS = (-1, -2, *range(2, 21))  # by which, or by whose inverses, answers are wrong by mistake
 TYPES = {"Tensor", "ndarray", "dict", "set", "complex", "generator", "map", "zip", "range", "int", "object"}
 NOTHING = "Nothing could be graded"
+FAILED = "Cells failed; what can be said of them is at the end of this page."
+LOST = "Cells failed when the notebook was run again after a function had ended the program."
 
 
 class Reported(Exception):
@@ -78,13 +80,14 @@ def is_nothing(mark: Mark) -> bool:
 def _mark(spec: Exercise, report: Report, cases: list[tuple], withheld: set[str]) -> Mark:
     def result(state: str, *says: str) -> Mark:
         points = spec.points if state == "right" else 0
-        return Mark(spec.id, spec.title, points, spec.points, state, list(says))
+        lost = [LOST] if spec.id in report.lost and state in ("wrong", "missing") else []
+        return Mark(spec.id, spec.title, points, spec.points, state, [*says, *lost])
 
     answers = report.answers.get(spec.id, [])
     if spec.id in report.problems:
         return result("stopped", f"Your function was stopped: {report.problems[spec.id]}.")
     if spec.id not in report.found:
-        failed = ["Cells failed; what they said is at the end of this page."] if report.cell_errors else []
+        failed = [FAILED] if report.cell_errors else []
         return result("missing", "There was no function for this exercise.", *failed)
     if any(answer.error == NOT_ATTEMPTED for answer in answers):
         return result("not attempted", "Not attempted: the function still says todo().")

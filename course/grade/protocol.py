@@ -62,6 +62,9 @@ class Report:
         answer. answers: exercise -> an answer for each case, as far as it got.
         found: exercises for which there was a function.
         problems: "cell 3" or an exercise -> why it was stopped (time, memory, crash, output).
+        lost: exercises that were tried after cells failed which had not failed before: in a later life, after
+        one that had the inputs, so that nothing else is told of them.
+        crowded: cells failed so, or ended, in a way that neighbours can cause.
     """
 
     cell_errors: dict[int, str] = field(default_factory=dict)
@@ -69,13 +72,15 @@ class Report:
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
     problems: dict[str, str] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+    crowded: bool = False
 
     @property
     def disturbed(self) -> bool:
         """Whether something was stopped by the clock or failed in a way that neighbours can cause."""
         errors = [answer.error or "" for answers in self.answers.values() for answer in answers]
         failed = any(map(CROWDED.match, [*errors, *self.cell_errors.values()]))
-        return failed or TIMEOUT in self.problems.values()
+        return self.crowded or failed or TIMEOUT in self.problems.values()
 
 
 class Listener:

@@ -151,10 +151,11 @@ class Sandbox:
                 failed = True
                 time.sleep(1)
                 continue
-            if (
-                seen
-            ):  # it could have left them for this one, in what the kernel keeps of files: its cells' word
-                report.cell_errors, report.registered = told  # would be the inputs' on the student's page
+            if seen:  # the one before could have left them for this one to find: no word of it is told
+                report.crowded = report.disturbed or reason == TIMEOUT
+                if isinstance(place, int) or report.cell_errors.keys() - told[0].keys():
+                    report.lost |= waiting.keys()
+                report.cell_errors, report.registered = told
             if reason is None:
                 return report
             if isinstance(place, int):

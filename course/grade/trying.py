@@ -15,15 +15,19 @@ from course.grade.sandbox import GraderError, Sandbox
 from course.grade.submission import Submission
 
 NOTED = 10  # failed cells that are told
+RESTORED = "cells of the lesson that others build on were missing; they were restored"
+ALONE = "these notes are of the first try; the marks are of one more, alone, in which cells did otherwise"
 _MARKING = threading.Lock()  # the references' warnings and prints are caught for the whole process
 
 
 @dataclass
 class Result:
-    """What grading a submission came to.
+    """What grading a submission came to, so far.
 
     Attributes:
         marks, notes: for the student; the notes are about the notebook as a whole.
+        again: exercise -> those it builds on that are not right: to be tried with their solutions.
+        spent: seconds that its sandboxes took beside others, and alone.
         disturbed: something failed in a way that neighbours can cause.
         kept: the result is worth keeping: the grader itself did not fail.
         stays: an earlier result, which nothing is to change now.
@@ -31,15 +35,33 @@ class Result:
 
     marks: list[Mark]
     notes: list[str] = field(default_factory=list)
+    again: dict[str, list[str]] = field(default_factory=dict)
+    spent: list[float] = field(default_factory=lambda: [0.0, 0.0])
     disturbed: bool = False
     kept: bool = True
     stays: bool = False
 
 
-def attempt(one: Submission, lesson: released.Lesson, cases: dict[str, list], sandbox: Sandbox) -> Result:
-    """Grade one submission in a sandbox of its own. May run in several threads at once.
+def attempt(
+    one: Submission,
+    lesson: released.Lesson,
+    cases: dict[str, list],
+    sandbox: Sandbox,
+    before: Result | None = None,
+) -> Result:
+    """Grade one submission in a sandbox of its own, without any solution. May run in several threads at once.
 
-    All its sandboxes together get `total_seconds`. Whatever goes wrong is this submission's result.
+    All its sandboxes together get `total_seconds`, and as much again alone. Whatever goes wrong is this
+    submission's result.
+
+    Args:
+        one: the submission.
+        lesson: as it was handed out.
+        cases: exercise -> the secret inputs.
+        sandbox: for the lesson's submissions.
+        before: what came of it beside others, where that was disturbed. Of this try, alone, only the marks
+            count: the one before had the inputs, and could have left them where the cells of this one find
+            them and tell them.
 
     Raises:
         GraderError: there is no sandbox, or no room on the disk, for nobody.
@@ -48,13 +70,65 @@ def attempt(one: Submission, lesson: released.Lesson, cases: dict[str, list], sa
         marks = marking.nothing(lesson, f"{marking.NOTHING}: {one.problem}.")
         return Result(marks, list(one.notes))
     try:
-        return _attempt(one, lesson, cases, sandbox)
-    except GraderError:
-        raise
+        return _attempt(one, lesson, cases, sandbox, before)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise  # the machine's failure, not that of one submission
+        _raise_unless_theirs(error)
         return Result(failure(lesson, error), list(one.notes), kept=False)
+
+
+def again(
+    one: Submission,
+    lesson: released.Lesson,
+    cases: dict[str, list],
+    sandbox: Sandbox,
+    id: str,
+    result: Result,
+    before: Result | None = None,
+) -> Result:
+    """Try one exercise with the solutions of those it builds on: the result, with its mark if that is right.
+
+    The solutions are in the student's process, which may keep them where another of the same machine finds
+    them. Whatever they could change has to be final: all submissions' marks but those of this exercise and
+    of later ones. Its own solution is in no sandbox.
+
+    Args:
+        one, lesson, cases, sandbox: as for `attempt`.
+        id: the exercise.
+        result: so far.
+        before: what came of this beside others, where it was disturbed.
+
+    Raises:
+        GraderError: there is no sandbox, or no room on the disk, for nobody.
+    """
+    rest = dict(result.again)
+    wrong, place = rest.pop(id), [mark.id for mark in result.marks].index(id)
+    spent = (before or result).spent
+    result = replace(result, marks=[*result.marks], again=rest, disturbed=False)
+    try:
+        cells = [*submission.prelude(one, lesson), *(code for _, code in one.cells)]
+        cells += [lesson.solutions[needed] for needed in wrong]
+        exercise = {id: (lesson.functions[id], cases[id])}
+        report, result.spent = _call(sandbox, cells, exercise, spent, alone=before is not None)
+        with _MARKING:
+            (second,) = marking.mark(lesson, report, cases, only=id)
+    except Exception as error:
+        _raise_unless_theirs(error)
+        (result.marks[place],) = [mark for mark in failure(lesson, error) if mark.id == id]
+        return replace(result, kept=False)
+    if second.state == "right":
+        says = f"It builds on {' and '.join(wrong)}, for which it was given the solution."
+        result.marks[place] = replace(second, says=[*second.says, says])
+    else:
+        result.disturbed = report.disturbed
+    return result
+
+
+def _raise_unless_theirs(error: Exception) -> None:
+    """Raise what is the machine's failure, not that of one submission."""
+    if isinstance(error, GraderError):
+        raise error
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        raise error
 
 
 def failure(lesson: released.Lesson, error: Exception) -> list[Mark]:
@@ -63,35 +137,44 @@ def failure(lesson: released.Lesson, error: Exception) -> list[Mark]:
     return marking.nothing(lesson, says, "failed")
 
 
-def _attempt(one: Submission, lesson: released.Lesson, cases: dict[str, list], sandbox: Sandbox) -> Result:
-    end = time.monotonic() + sandbox.limits.total_seconds
-    before, own = submission.prelude(one, lesson), [code for _, code in one.cells]
+def _attempt(
+    one: Submission,
+    lesson: released.Lesson,
+    cases: dict[str, list],
+    sandbox: Sandbox,
+    before: Result | None,
+) -> Result:
+    restored, own = submission.prelude(one, lesson), [code for _, code in one.cells]
     exercises = {spec.id: (lesson.functions[spec.id], cases[spec.id]) for spec in lesson.specs}
-    report = _renumbered(sandbox.call([*before, *own], exercises), len(before))
+    spent = before.spent if before else [0.0, 0.0]
+    report, spent = _call(sandbox, [*restored, *own], exercises, spent, alone=before is not None)
+    report = _renumbered(report, len(restored))
     for number, code in enumerate(own):
         if code.strip() in lesson.codes and report.cell_errors.get(number) != "TimeIsUp":
             report.cell_errors.pop(number, None)  # not the student's: a drawing of what is withheld, perhaps
     with _MARKING:
         marks = marking.mark(lesson, report, cases)
-    disturbed, blanks = report.disturbed, {code.strip() for code in own}
-    state = {mark.id: mark.state for mark in marks}
-    for place, mark in enumerate(marks):
-        wrong = sorted(id for id in lesson.needs.get(mark.id, ()) if state.get(id) != "right")
-        blank = lesson.blanks.get(mark.id, "").strip() in blanks
-        if mark.state in ("right", "missing") or blank or not wrong:
-            continue
-        # again with the solutions of those it builds on; its own solution is not in the sandbox
-        cells = [*before, *own, *(lesson.solutions[id] for id in wrong)]
-        exercise = {mark.id: exercises[mark.id]}
-        again = sandbox.call(cells, exercise, seconds=end - time.monotonic())
-        disturbed = disturbed or again.disturbed
-        with _MARKING:
-            (second,) = marking.mark(lesson, again, cases, only=mark.id)
-        if second.state == "right":
-            says = f"It builds on {' and '.join(wrong)}, for which it was given the solution."
-            marks[place] = replace(second, says=[*second.says, says])
-    restored = ["cells of the lesson that others build on were missing; they were restored"] if before else []
-    return Result(marks, [*one.notes, *restored, *_notes(one, lesson, report)], disturbed)
+    blanks, right = {code.strip() for code in own}, {mark.id for mark in marks if mark.state == "right"}
+    again = {
+        mark.id: sorted(lesson.needs.get(mark.id, set()) - right)
+        for mark in marks
+        if mark.state not in ("right", "missing") and lesson.blanks.get(mark.id, "").strip() not in blanks
+    }
+    again = {id: wrong for id, wrong in again.items() if wrong}
+    notes = [*one.notes, *[RESTORED] * bool(restored), *_notes(one, lesson, report)]
+    if before:
+        notes = before.notes + [ALONE] * (notes != before.notes)
+    return Result(marks, notes, again, spent, report.disturbed)
+
+
+def _call(
+    sandbox: Sandbox, cells: list[str], exercises: dict, spent: list[float], alone: bool
+) -> tuple[Report, list[float]]:
+    """Run cells in a sandbox for the time that is left; what came out, and the seconds spent since."""
+    start = time.monotonic()
+    report = sandbox.call(cells, exercises, seconds=sandbox.limits.total_seconds - spent[alone])
+    took = time.monotonic() - start
+    return report, [seconds + took * (place == alone) for place, seconds in enumerate(spent)]
 
 
 def _renumbered(report: Report, before: int) -> Report:
@@ -124,7 +207,9 @@ def _notes(one: Submission, lesson: released.Lesson, report: Report) -> list[str
     ids = [cell_id for cell_id, _ in one.cells]
     for id, name in lesson.functions.items():
         marks = report.registered.get(id, [])
-        if not marks and id in report.found:
+        if id not in report.found:  # a later life may have lost it
+            continue
+        if not marks:
             notes.append(f"{id}: @exercise was missing; the function {name} was used")
         if len(marks) > 1:
             notes.append(f"{id}: there were {len(marks)} functions for it; the last one counts")
