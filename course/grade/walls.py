@@ -24,7 +24,10 @@ SYSTEM = (
     "/etc/ld.so.cache",
     "/etc/fonts",
 )
-PROC = ("/proc/keys", "/proc/key-users")  # what they say is the grader's business
+PROC = (
+    *("/proc/keys", "/proc/key-users"),  # what they say is the grader's business
+    *("/proc/meminfo", "/proc/stat", "/proc/vmstat", "/proc/zoneinfo"),  # counters that one sandbox can move
+)  # and another read; Python, numpy and torch do without
 ZEROS = "/dev/zero"  # a mapping of it is memory that nobody can count (see `calls.py`)
 WRITABLE = ("/tmp", "/dev/shm")  # all that a student's code can write to: in memory, of a limited size
 # Who is started so ends first where the machine has no memory left, not the grader; what root says, stays.
