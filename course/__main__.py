@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
+from typing import TextIO
 
 COMMANDS = {  # name: (module with a `main`, what it does)
     "start": (
@@ -24,8 +27,66 @@ COMMANDS = {  # name: (module with a `main`, what it does)
 NEEDS = ("nbgrader", "psutil")  # for grading; the extra `grade` of pyproject.toml
 
 
+class Heedless:
+    """A stream whose failure stops no work: it is closed, say, or its disk is full.
+
+    Args:
+        stream: to write to; None if it was closed when Python started.
+        heeded: errors that are raised nevertheless.
+
+    Attributes:
+        error: the last one that was not.
+    """
+
+    def __init__(self, stream: TextIO | None, heeded: type[OSError] | tuple = ()):
+        self._stream = stream or open(os.devnull, "w")  # noqa: SIM115 (until the end)
+        self._heeded = heeded
+        self.error: OSError | None = None
+
+    def __getattr__(self, name: str):
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text, if that is possible."""
+        self._do(self._stream.write, text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass on what was written, if that is possible."""
+        self._do(self._stream.flush)
+
+    def forget(self) -> None:
+        """Drop what could not be written: at its end Python would try again, and change the exit status."""
+        if self.error is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+    def _do(self, work: Callable, *arguments: str) -> None:
+        try:
+            work(*arguments)
+        except self._heeded:
+            raise
+        except OSError as error:
+            self.error = error
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command's own `main`, and return its exit status."""
+    while (
+        descriptor := os.open(os.devnull, os.O_RDWR)
+    ) <= 2:  # no file of ours takes a closed stream's place
+        pass
+    os.close(descriptor)
+    out, err = Heedless(sys.stdout, BrokenPipeError), Heedless(sys.stderr)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = _run(arguments)
+        if out.error is not None:
+            print(f"What was done is written; the text that says so could not be: {out.error}", file=err)
+    out.forget()
+    err.forget()
+    return status
+
+
+def _run(arguments: list[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m course",
         description=__doc__,
@@ -48,8 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
     sys.modules.setdefault("rfc3987_syntax", None)
     try:
         status = importlib.import_module(COMMANDS[chosen.command][0]).main(chosen.arguments) or 0
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return status
     except KeyboardInterrupt:  # before the command was ready to answer one itself
         print("Stopped.", file=sys.stderr)

@@ -29,7 +29,7 @@ from course.files import write
 from course.grade import feedback, former, gradebook, marking, release, released, submission, trying, written
 from course.grade.leftovers import claim
 from course.grade.marking import Mark
-from course.grade.sandbox import GraderError, Limits, Sandbox
+from course.grade.sandbox import GraderError, Limits, Sandbox, lower_limits
 from course.grade.submission import Submission
 from course.grade.trying import Result
 
@@ -43,7 +43,9 @@ UNSAFE = """
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m course grade", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m course grade", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument(
         "submissions", type=Path, help="a folder with a folder or a notebook for each student"
     )
@@ -159,6 +161,8 @@ def _results(
             results[one.student] = replace(known, stays=one.unclear)
     unfinished = [one for one in handed_in if _is_unfinished(results.get(one.student))]
     if unfinished:
+        if says := lower_limits(limits):
+            print(says, file=sys.stderr)
         codes = [*lesson.codes, *lesson.solutions.values()]
         with Sandbox(lesson.withheld, limits, unsafe, codes) as sandbox:
             for one, result in _tries(unfinished, lesson, cases, sandbox, jobs, results):

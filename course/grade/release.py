@@ -48,7 +48,9 @@ c.Autograde.autograde_preprocessors = []
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m course release", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m course release", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("lesson", help="number of the lesson, such as 06")
     parser.add_argument("--out", type=Path, required=True, help="folder for the assignment")
     parser.add_argument("--gradebook", help="database URL (default: sqlite, gradebook.db in the folder)")

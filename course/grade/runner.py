@@ -197,7 +197,7 @@ def _limit(limits: dict) -> None:
         ("NPROC", limits["processes"]),
         ("FSIZE", limits["file_bytes"]),
         ("MSGQUEUE", 0),
-        ("NOFILE", 256),
+        ("NOFILE", limits["open_files"]),
     ):
         kind = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(kind)[1]  # of the shell that grades: it may be lower already

@@ -11,6 +11,7 @@ import errno
 import itertools
 import json
 import os
+import resource
 import selectors
 import shutil
 import socket
@@ -43,6 +44,14 @@ COMPARING = 10.0  # seconds for all answers of a submission, which `plain.SIZE` 
 START = 60.0  # seconds until the first cell, on a busy machine
 EVENTS = 10_000  # of a life: cells, marks and answers are some hundred, and many leave no time for a look
 SHARING = 16  # times its memory, if what processes share counts for each: to count it once takes too long
+# letter of `ulimit` -> the kernel's name for it, the limit of the course, and what it counts
+SHELL = {
+    "u": ("NPROC", "processes", "processes and threads"),
+    "v": ("AS", "address_bytes", "bytes of addresses"),
+    "f": ("FSIZE", "file_bytes", "bytes in a file"),
+    "n": ("NOFILE", "open_files", "open files"),
+    "t": ("CPU", "total_seconds", "seconds of a processor"),
+}
 
 
 class Stopped(BaseException):
@@ -62,12 +71,28 @@ class Limits:
     file_bytes: int = 64 * 2**20
     disk_bytes: int = 256 * 2**20
     files: int = 10_000
+    open_files: int = 256
     output_bytes: int = 32 * 2**20
 
     @property
     def longest(self) -> float:
         """Seconds that a submission costs at most: tried twice if neighbours were there, and compared."""
         return 2 * (self.total_seconds + COMPARING)
+
+
+def lower_limits(limits: Limits) -> str | None:
+    """What the shell that started the grader allows less of, in words: its limits hold for students' code."""
+    found = []
+    for letter, (kind, name, unit) in SHELL.items():
+        hard, wanted = resource.getrlimit(getattr(resource, f"RLIMIT_{kind}"))[1], getattr(limits, name)
+        if resource.RLIM_INFINITY != hard < wanted:
+            found.append(f"{hard:,} instead of {wanted:,.0f} {unit} (`ulimit -{letter}`)")
+    if not found:
+        return None
+    return (
+        f"The shell that started the grader allows students' code only {', '.join(found)}. Right answers "
+        "that need more fail: start the grader from a shell without these limits."
+    )
 
 
 class Sandbox:
@@ -102,7 +127,13 @@ class Sandbox:
             try:
                 self._furnish()
             except shutil.Error as error:  # it names every file
-                raise GraderError(f"no room for a copy of the library: {error.args[0][0][2]}") from error
+                why = error.args[0][0][2]
+                if f"[Errno {errno.EFBIG}]" in why:
+                    raise GraderError(
+                        "the shell allows no files as large as the library's: start the grader from one with "
+                        "`ulimit -f unlimited`"
+                    ) from error
+                raise GraderError(f"no room for a copy of the library: {why}") from error
             self._exit = stack.pop_all()
         return self
 

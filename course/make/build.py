@@ -151,7 +151,9 @@ def stale(folders: Folders, numbers: list[str] = ()) -> list[str]:
 
 def main(arguments: list[str] | None = None, folders: Folders = Folders()) -> int:
     """The command line: build the named lessons, or all; or only compare. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m course build", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m course build", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("lessons", nargs="*", help="lesson numbers, such as 01 06 (all, if none is given)")
     parser.add_argument(
         "--check", action="store_true", help="run nothing; say which notebooks are out of date"

@@ -90,7 +90,9 @@ def _minutes_problems(cells: list[NotebookNode], lesson: str) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line: the problems of the named lessons, or of all. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m course lint", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m course lint", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("lessons", nargs="*", help="lesson numbers, such as 01 06 (all, if none is given)")
     options, broken = parser.parse_args(arguments), False
     for source in sorted((ROOT / "course" / "source").glob("[0-9][0-9]_*.py")):

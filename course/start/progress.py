@@ -154,7 +154,9 @@ def _total(solved: set[str]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m course progress", description=__doc__.split(",")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m course progress", description=(__doc__ or "").split(",")[0]
+    )
     parser.add_argument("lesson", nargs="?", help="number of a lesson, such as 06 (all, if none is given)")
     parser.add_argument(
         "--in", dest="place", type=Path, default=MINE, help="the lessons' folder (my-lessons)"
