@@ -39,7 +39,7 @@ class Heedless:
     """
 
     def __init__(self, stream: TextIO | None, heeded: type[OSError] | tuple = ()):
-        self._stream = stream or open(os.devnull, "w")  # noqa: SIM115 (until the end)
+        self._stream = stream or open(os.devnull, "w", errors="replace")  # noqa: SIM115 (until the end)
         self._heeded = heeded
         self.error: OSError | None = None
 
@@ -71,10 +71,8 @@ class Heedless:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command's own `main`, and return its exit status."""
-    while (
-        descriptor := os.open(os.devnull, os.O_RDWR)
-    ) <= 2:  # no file of ours takes a closed stream's place
-        pass
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass  # or a file of ours would take the place of a stream that was closed
     os.close(descriptor)
     out, err = Heedless(sys.stdout, BrokenPipeError), Heedless(sys.stderr)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

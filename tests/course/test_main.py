@@ -73,3 +73,48 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.strip() == "141"
     assert done.stderr == ""
+
+
+SAYS = """
+import sys, types
+from course import __main__ as command_line
+def main(arguments):
+    print("done")
+    print("warned", file=sys.stderr)
+    return 3
+command_line.importlib.import_module = lambda name: types.SimpleNamespace(main=main)
+sys.exit(command_line.main(["build"]))
+"""
+
+
+@pytest.mark.parametrize("unbuffered", [[], ["-u"]])
+@pytest.mark.parametrize(
+    ("streams", "out", "err"),
+    [
+        ("2>&-", "done\n", ""),
+        ("2>/dev/full", "done\n", ""),
+        (">&- 2>&- <&-", "", ""),
+        (
+            ">/dev/full",
+            "",
+            "warned\nWhat was done is written; the text that says so could not be: "
+            "[Errno 28] No space left on device\n",
+        ),
+        (">/dev/full 2>&1", "", ""),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_stops_nothing(streams, out, err, unbuffered):
+    command = f'exec "$@" {streams}'
+    program = [sys.executable, *unbuffered, "-c", SAYS]
+    done = subprocess.run(["bash", "-c", command, "bash", *program], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (3, out, err)
+
+
+@pytest.mark.parametrize("command", ["grade", "release", "progress", "lint", "build"])
+def test_commands_do_without_docstrings(command, monkeypatch, capsys):
+    """As `python -OO` has it."""
+    module = importlib.import_module(command_line.COMMANDS[command][0])
+    monkeypatch.setattr(module, "__doc__", None)
+    with pytest.raises(SystemExit, match="0"):
+        module.main(["-h"])
+    assert f"python -m course {command}" in capsys.readouterr().out

@@ -290,6 +290,22 @@ except OSError as error: return [os.listdir('/proc/1'), os.access('/proc/1', os.
     assert answer.value in ([[], False, errno.EROFS], [[], False, errno.ENOENT])
 
 
+def test_no_counter_of_the_whole_machine_can_be_read(call):
+    """One sandbox could move it, and the next read it."""
+    body = """
+said = []
+for name in ('meminfo', 'stat', 'vmstat', 'zoneinfo'):
+    try: said.append(open(f'/proc/{name}').read(1))
+    except OSError: said.append('')
+import multiprocessing, torch
+with multiprocessing.get_context('fork').Pool(2) as pool: said.append(sum(pool.map(abs, [-1, 2])))
+return [*said, os.cpu_count(), torch.get_num_threads(), float((torch.ones(9, 9) @ torch.ones(9, 9)).sum())]"""
+    *read, pool, processors, threads, product = call(START, square(body)).answers["99.1"][0].value
+    assert read == [""] * 4
+    assert (pool, threads, product) == (3, 1, 729)
+    assert processors == os.cpu_count()
+
+
 STEALING = """
 def by_name(x):
     from mini_attn.softmax import softmax

@@ -1,6 +1,8 @@
 import errno
 import itertools
+import resource
 import selectors
+import shutil
 import subprocess
 import sys
 import threading
@@ -10,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from course.grade import grading, sealed
+from course.grade import grading, marking, sealed, submission, trying
 from course.grade import sandbox as walls
 from course.grade.protocol import TIMEOUT
 from course.replicate import Measured
@@ -203,6 +205,58 @@ def test_what_the_cells_of_a_later_life_say_is_not_told(lesson, cases, tmp_path)
         report = box.call(cells, {"99.1": ("square", cases["99.1"]), "99.2": ("total", cases["99.2"])})
     assert [answer.value for answer in report.answers["99.2"]] == [3, 3]
     assert (report.problems.keys(), report.cell_errors) == ({"99.1"}, {})
+    assert report.lost == {"99.2"}
+    assert not report.disturbed
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        'raise RuntimeError("can\'t start new thread")',
+        "time.sleep(9)",
+        "while True:\n        try: time.sleep(9)\n        except BaseException: pass",
+    ],
+)
+def test_a_neighbours_harm_to_a_later_life_is_not_lost_with_its_words(
+    fails, lesson, cases, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(walls, "GRACE", 1.0)
+    left = str(tmp_path / "left")
+    cells = [
+        "import os, time\nfrom course.exercise import exercise",
+        f"@exercise('99.1')\ndef square(x):\n    open({left!r}, 'w').close()\n    os._exit(0)",
+        f"if os.path.exists({left!r}):\n    {fails}\n@exercise('99.2')\ndef total(x):\n    return 3",
+    ]
+    limits = walls.Limits(cell_seconds=2, exercise_seconds=9, total_seconds=90)
+    with walls.Sandbox(lesson.withheld, limits, unsafe=True) as box:
+        report = box.call(cells, {"99.1": ("square", cases["99.1"]), "99.2": ("total", cases["99.2"])})
+    assert (report.problems.keys(), report.cell_errors) == ({"99.1"}, {})
+    assert report.disturbed
+    assert marking.mark(lesson, report, cases)[1].says == [
+        "There was no function for this exercise.",
+        marking.LOST,
+    ]
+    one = submission.Submission("ada", "ada", cells=[("", cell) for cell in cells])
+    assert not [note for note in trying._notes(one, lesson, report) if note.startswith("99.2")]
+
+
+@pytest.mark.parametrize(("kind", "letter"), [("NPROC", "u"), ("NOFILE", "n"), ("FSIZE", "f"), ("CPU", "t")])
+def test_lower_limits_of_the_shell_are_named(kind, letter, monkeypatch):
+    assert walls.lower_limits(walls.Limits(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)) is None
+    hard = getattr(resource, f"RLIMIT_{kind}")
+    have = {hard: (64, 64)}
+    monkeypatch.setattr(resource, "getrlimit", lambda which: have.get(which, (8, resource.RLIM_INFINITY)))
+    assert "only 64 instead of " in walls.lower_limits(walls.Limits())
+    assert f"(`ulimit -{letter}`). Right answers that need more fail" in walls.lower_limits(walls.Limits())
+
+
+def test_a_library_too_large_for_the_shell_names_its_limit(tmp_path, monkeypatch):
+    def full(target, *arguments):
+        raise shutil.Error([("a", "b", "[Errno 27] File too large")])
+
+    monkeypatch.setattr(walls, "seal", full)
+    with pytest.raises(walls.GraderError, match="ulimit -f unlimited"), walls.Sandbox(unsafe=True):
+        pass
 
 
 def test_a_probe_that_hangs_says_what_it_may_be(monkeypatch):

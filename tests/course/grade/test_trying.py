@@ -1,5 +1,6 @@
 """What one submission costs, and what of it can reach another: nothing."""
 
+import dataclasses
 import json
 import shutil
 import threading
@@ -136,8 +137,130 @@ def test_who_ran_out_of_time_beside_others_is_tried_again_alone(submit, fake, tm
     assert "Your function took too long." in page(tmp_path, "bob")
 
 
+class Recorded:
+    """Stands for all sandboxes: 99.1 is never right; the first tries of 99.2 fail as `errors` say."""
+
+    def __init__(self, **errors):
+        self.errors, self.calls = errors, []
+
+    def __call__(self, cells, exercises, seconds=None):
+        me, solved = cells[0].partition(" ")[0], cells[-1] == SQUARE
+        self.calls.append((me, solved, [*exercises]))
+        errors = self.errors.get(f"{me}_again" if solved else me, [])
+        report = right(cells, exercises)
+        if not solved:
+            report.answers["99.1"] = report.answers["99.2"] = [Answer(0.5)] * 2
+        if errors:
+            report.answers["99.2"] = [Answer(error=errors.pop(0))] * 2
+        return report
+
+
+CUT = "OSError: [Errno 109] Too many references: cannot splice"
+
+
+def test_no_first_try_comes_after_one_with_a_solution(submit, fake, tmp_path):
+    students = ("ada", "bob", "cy", "dan")
+    for student in students:
+        submit(student, f"{student} = 1", SQUARE.replace("x**2", "x"), TOTAL)
+    sandbox = Recorded(bob=[CUT], cy_again=[CUT], dan=[CUT, CUT], dan_again=[CUT, CUT])
+    fake(sandbox)
+    rows = grade(tmp_path)
+    assert rows == {"ada": [0, 3], "bob": [0, 3], "cy": [0, 3], "dan": [0, 0]}
+    begin = [solved for _, solved, _ in sandbox.calls].index(True)
+    first, again = sandbox.calls[:begin], sandbox.calls[begin:]
+    assert sorted(me for me, *_ in first) == ["ada", "bob", "bob", "cy", "dan", "dan"]
+    assert sorted(me for me, *_ in again) == ["ada", "bob", "cy", "cy", "dan", "dan"]
+    assert all(solved and tried == ["99.2"] for _, solved, tried in again)
+    assert {me for me, *_ in again[:4]} == {*students}  # who was disturbed comes again at the end
+    assert "It builds on 99.1, for which it was given the solution." in page(tmp_path, "cy")
+
+
+def test_those_with_a_solution_are_by_exercise(submit, small, fake, tmp_path, monkeypatch):
+    """One for a later exercise may hold the solution of an earlier one."""
+    both = dataclasses.replace(small, needs={"99.1": {"99.2"}, "99.2": {"99.1"}})
+    monkeypatch.setattr(released, "lesson", lambda number: both)
+    for student in ("ada", "bob"):
+        submit(student, f"{student} = 1")
+    calls = []
+
+    def call(cells, exercises, seconds=None):
+        calls.append([*exercises])
+        answers = {id: [Answer(error=CUT if len(calls) < 9 else "KeyError")] * 2 for id in exercises}
+        return Report(found={*exercises}, answers=answers)
+
+    fake(call)
+    assert grade(tmp_path) == {"ada": [0, 0], "bob": [0, 0]}
+    assert calls == [["99.1", "99.2"]] * 4 + [["99.1"]] * 4 + [["99.2"]] * 2
+
+
+def test_first_marks_are_kept_before_any_solution_is_in_a_sandbox(submit, fake, tmp_path):
+    for student in ("ada", "bob"):
+        submit(student, f"{student} = 1", SQUARE.replace("x**2", "x"), TOTAL)
+    sandbox = Recorded()
+
+    def stop(cells, exercises, seconds=None):
+        if cells[-1] == SQUARE:
+            raise grading.GraderError("no room")
+        return sandbox(cells, exercises)
+
+    fake(stop)
+    with pytest.raises(grading.GraderError):
+        grade(tmp_path)
+    assert len(sandbox.calls) == 2
+    fake(sandbox)
+    assert grade(tmp_path) == {"ada": [0, 3], "bob": [0, 3]}
+    assert [solved for _, solved, _ in sandbox.calls] == [False] * 2 + [True] * 2
+
+
+def test_a_failure_of_the_grader_there_costs_that_exercise(submit, fake, tmp_path):
+    submit("ada", "ada = 1", SQUARE.replace("x**2", "x"), TOTAL)
+    sandbox = Recorded()
+
+    def call(cells, exercises, seconds=None):
+        if cells[-1] == SQUARE and len(sandbox.calls) == 1:
+            sandbox(cells, exercises)
+            raise TypeError("nobody thought of this")
+        return sandbox(cells, exercises)
+
+    fake(call)
+    rows = grading.grade(tmp_path / "submissions", "99", "s", tmp_path / "out")
+    assert [mark.state for mark in rows["ada"]] == ["wrong", "failed"]
+    assert grade(tmp_path) == {"ada": [0, 3]}
+    assert len(sandbox.calls) == 3
+
+
+def test_of_a_try_alone_the_cells_are_not_told(submit, fake, tmp_path):
+    """The first had the inputs, and could have left them where cells find them."""
+    for student in ("ada", "bob"):
+        submit(student, f"{student} = 1")
+    tried = []
+
+    def call(cells, exercises, seconds=None):
+        report, me = right(cells, exercises), cells[-1]
+        if me == "ada = 1":
+            if me not in tried:
+                report.answers["99.2"][0] = Answer(error=CUT)
+                report.cell_errors = {0: "KeyError"}
+            else:
+                report.cell_errors = {0: "NameError: name 'm0p741' is not defined"}
+                report.registered = {"99.1": [(0, "m0p741")]}
+                report.problems["cell 7"] = TIMEOUT
+            tried.append(me)
+        return report
+
+    fake(call)
+    assert grade(tmp_path) == {"ada": [3, 3], "bob": [3, 3]}
+    assert len(tried) == 2
+    said = page(tmp_path, "ada").partition("About the notebook")[2]
+    assert "cell 1 failed: KeyError" in said
+    assert trying.ALONE in said
+    assert "m0p741" not in said
+    assert "cell 7" not in said
+    assert trying.ALONE not in page(tmp_path, "bob")
+
+
 def test_all_tries_share_the_time_of_one_submission(submit, small, tmp_path):
-    submit("ada", START)
+    submit("ada", START, SQUARE, TOTAL)
     (one,) = submission.find(tmp_path / "submissions", small)
     given = []
 
@@ -153,11 +276,12 @@ def test_all_tries_share_the_time_of_one_submission(submit, small, tmp_path):
             return report
 
     cases = {spec.id: spec.draw(0) for spec in small.specs}
-    start = time.monotonic()
-    trying.attempt(one, small, cases, Clock())
-    assert given[0] is None
-    assert 9.5 < given[1] < 9.81
-    assert time.monotonic() - start < 1
+    first = trying.attempt(one, small, cases, Clock())
+    trying.again(one, small, cases, Clock(), "99.2", first)
+    alone = trying.attempt(one, small, cases, Clock(), first)
+    trying.again(one, small, cases, Clock(), "99.2", alone, alone)
+    assert given[::2] == [10, 10]
+    assert all(9 < left < 9.81 for left in given[1::2])
 
 
 def test_time_that_is_over_starts_no_sandbox(sandbox, cases):
@@ -193,7 +317,7 @@ def test_what_a_cell_said_is_told(submit, fake, tmp_path):
     fake(call)
     grade(tmp_path)
     assert "cell 1 failed: ModuleNotFoundError: No module named &#x27;pandas&#x27;" in page(tmp_path, "ada")
-    assert "Cells failed; what they said is at the end of this page." in page(tmp_path, "ada")
+    assert marking.FAILED in page(tmp_path, "ada")
     assert "cell 2 failed" not in page(tmp_path, "ada")
     assert page(tmp_path, "ada").count(" failed: ") == trying.NOTED
     assert "so did others: 29 cells failed, 0 were left out" in page(tmp_path, "ada")
