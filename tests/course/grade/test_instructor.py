@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from nbgrader import api
 
+from course import exercises
 from course.grade import plain, released, submission
 from course.grade.sandbox import Limits
 from course.make.build import ROOT
@@ -103,6 +104,12 @@ def test_the_limits_are_those_of_the_guide():
     assert f"processes ({limits.processes}, threads included)" in GUIDE
     assert f"{plain.SIZE // 2**10} KB" in GUIDE
     assert submission.identity("Müller") in GUIDE
+
+
+def test_the_solutions_that_the_guide_names_are_those_that_enter_a_sandbox():
+    needs = [needed for number in exercises.lessons() for needed in released.lesson(number).needs.values()]
+    *most, last = sorted(set().union(*needs))
+    assert f"Whose {', '.join(most)} or {last} is not right gets its solution" in " ".join(GUIDE.split())
 
 
 def test_both_commands_of_the_readme_name_one_folder():
