@@ -261,83 +261,143 @@ LEADS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 09.4 how late?
-def _late_by(
-    needed=lambda lead: np.log(99) - lead, rate=lambda tau: 2 * tau, grow=np.exp, start=lambda step: step
-):
-    """An answer from the lead still missing, its growth with the log of the steps, and what is made of it."""
+# --------------------------------------------------------------------------- 09.4 what attention is left
+def _sigmoid(z):
+    return 1 / (1 + np.exp(-z))
 
-    def answer(step, lead, relaxed_lead):
-        if relaxed_lead == 0:
-            return np.inf
-        return float(start(step) * grow(needed(lead) / rate(relaxed_lead)))
+
+def _left_by(
+    grown=lambda lead, tau, factor: lead + 2 * tau * np.log(factor),
+    decided=_sigmoid,
+    share=lambda m, upper, lower: (m - lower) / (upper - lower),
+    above=0.0,
+    below=1.0,
+    margin=lambda m: m,
+):
+    """An answer from the lead later and its attention, the share of the choice, and what both sides leave."""
+
+    def answer(factor, lead, tau, margin_later, upper, lower):
+        if tau > 0:
+            return float(decided(grown(lead, tau, factor)))
+        m = margin(margin_later)
+        if above is not None and lower >= m:
+            return float(above)
+        if below is not None and upper <= m:
+            return float(below)
+        return float(share(m, upper, lower))
 
     return answer
 
 
-_late = _late_by()
+_left = _left_by()
 
 
-def _late_cases(rng):
-    """A first case with simple numbers, more of them, a token that is still behind, and no relaxed lead."""
-    cases = [(100.0, 2.0, 0.5)]
-    for lead in (rng.uniform(0.5, 1.5), rng.uniform(2, 3), rng.uniform(3.5, 4), -0.4):
-        cases.append((float(rng.integers(200, 3000)), float(lead), float(rng.uniform(0.4, 1.6))))
-    cases.append((500.0, 0.7, 0.0))
+def later_attention(factor, lead, tau, margin, upper, lower):
+    """The attention of the choice `factor` times as many steps later."""
+    return _left(factor, lead, tau, margin, upper, lower)
+
+
+def _left_cases(rng):
+    """Simple numbers, a mixture at the margin, both above it, both below it, and three with a relaxed lead.
+
+    Where there is a relaxed lead the outputs are given as well: between, above and below the margin.
+    """
+    cases = [(10.0, 0.5, 0.0, 1.1, 1.5, 0.5)]
+
+    def outputs(above, below):
+        m = rng.uniform(1.05, 1.2)
+        return m, m + above * rng.uniform(0.8, 1.2), m - below * rng.uniform(0.8, 1.2)
+
+    for lead, tau, above, below in (
+        (1.0, 0.0, 0.2, 0.5),
+        (1.0, 0.0, 0.7, -0.3),
+        (2.0, 0.0, -0.02, 0.6),
+        (0.7, 0.2, 0.3, 0.4),
+        (-0.6, 0.5, 0.6, -0.2),
+        (-1.5, 0.1, -0.02, 0.5),
+    ):
+        z = lead * rng.uniform(0.8, 1.2), tau * rng.uniform(0.8, 1.2)
+        cases.append((float(rng.integers(5, 20)), *z, *outputs(above, below)))
     return cases
 
 
-LATE = Exercise(
+LEFT = Exercise(
     id="09.4",
-    title="How late?",
+    title="What attention is left",
     points=2,
-    minutes=8,
+    minutes=10,
     difficulty=2,
-    reference=_late,
-    cases=_late_cases,
+    reference=later_attention,
+    cases=_left_cases,
     misconceptions=known(
-        _late_by(rate=lambda tau: tau),
-        "Delta grows like 2 log ||v||, not like log ||v||: the lead grows by 2 tau log(k / j).",
-        _late_by(rate=lambda tau: tau / 2),
-        "The 2 stands above: Delta is 2 log ||v||, so the lead grows by 2 tau log(k / j).",
-        _late_by(rate=lambda tau: 2),
+        _left_by(share=lambda m, upper, lower: (upper - m) / (upper - lower)),
+        "That is the share of the other token. The choice is the one with `upper`.",
+        _left_by(margin=lambda m: 1.0),
+        "The mixture lies where `margin` says; only in the limit is that 1.",
+        _left_by(above=None, below=None),
+        "Right with one output on each side of the margin. An attention is never below 0 or above 1: what "
+        "happens if the sequence never pushes, and if it always does?",
+        _left_by(above=None),
+        "If both outputs are above the margin, the sequence never pushes, whatever it mixes; the others take "
+        "its lead down without end: 0.",
+        _left_by(below=None),
+        "If both outputs are below the margin, the sequence pushes whatever it mixes: 1.",
+        _left_by(above=1.0),
+        "The choice does not win where both outputs are above the margin: its sequence does not push; the "
+        "others push its lead down. 0 is left.",
+        _left_by(above=1.0, below=0.0),
+        "The ends are exchanged. With both outputs above the margin the sequence never pushes; the others "
+        "take its lead down; with both below it pushes whatever it mixes.",
+        _left_by(below=0.0),
+        "If both outputs are below the margin, the sequence pushes its choice up, whatever it mixes: 1.",
+        _left_by(above=np.nan),
+        "No mixture is at the margin, but some attention is left: the sequence never pushes, and the others "
+        "take its lead down without end.",
+        _left_by(above=np.nan, below=np.nan),
+        "No mixture is at the margin, but some attention is left. Which way does the lead go if the sequence "
+        "never pushes, and which if it always does?",
+        _left_by(above=0.5, below=0.5),
+        "If no mixture is at the margin, the lead goes one way without end: which way?",
+        _left_by(share=lambda m, upper, lower: m / upper),
+        "That leaves the other token out: the mixture has the output s upper + (1 - s) lower.",
+        _left_by(share=lambda m, upper, lower: (m - lower) / upper),
+        "Solve s upper + (1 - s) lower = margin: the difference upper - lower stands below.",
+        _left_by(share=lambda m, upper, lower: (m - lower) / (upper + lower)),
+        "Solve s upper + (1 - s) lower = margin: the difference upper - lower stands below.",
+        _left_by(share=lambda m, upper, lower: m / (upper + lower)),
+        "Solve s upper + (1 - s) lower = margin for s.",
+        lambda factor, lead, tau, margin, upper, lower: float(_sigmoid(lead + 2 * tau * np.log(factor))),
+        "Right where tau > 0. With tau = 0 the lead need not stay as it is: the mixture goes to the margin.",
+        lambda factor, lead, tau, margin, upper, lower: _left(factor, lead, 0.0, margin, upper, lower),
+        "Right where tau = 0. With tau > 0 the lead grows, and the mixture does not stop at the margin.",
+        _left_by(decided=lambda lead: 1.0),
+        "Right where tau = 0. With tau > 0 the attention tends to 1, but how far has it got?",
+        _left_by(decided=lambda lead: lead),
+        "Right where tau = 0. With tau > 0 that is the lead: return the attention that goes with it.",
+        _left_by(decided=np.exp),
+        "exp(lead) is the quotient of the two attentions; they add up to 1.",
+        _left_by(decided=lambda lead: _sigmoid(-lead)),
+        "With tau > 0 that is the attention of the other token.",
+        _left_by(lambda lead, tau, factor: lead + tau * np.log(factor)),
+        "Delta grows like 2 log ||v||, not like log ||v||: the lead grows by 2 tau log(factor).",
+        _left_by(lambda lead, tau, factor: lead + tau * np.log(factor) / 2),
+        "The 2 stands above: Delta is 2 log ||v||, so the lead grows by 2 tau log(factor).",
+        _left_by(lambda lead, tau, factor: lead + 2 * np.log(factor)),
         "The lead does not grow as fast as Delta, but tau times as fast.",
-        _late_by(rate=lambda tau: 1 / (2 * tau)),
-        "A large relaxed lead decides early: divide the missing lead by 2 tau.",
-        _late_by(needed=lambda lead: np.log(99)),
-        "Part of the lead is there already, at this step: only log 99 - lead is missing.",
-        _late_by(needed=lambda lead: np.log(99) + lead),
-        "The lead that is there need not grow again: subtract it.",
-        _late_by(needed=lambda lead: -np.log(0.99) - lead),
-        "0.99 is the attention. The logits of 0.99 and 0.01 differ by log 99.",
-        _late_by(needed=lambda lead: np.log(0.99) - lead),
-        "log 0.99 is the logarithm of the attention. The logits of 0.99 and 0.01 differ by log 99.",
-        _late_by(needed=lambda lead: 0.99 - lead),
-        "0.99 is the attention, and the lead is one of logits: log 99.",
-        _late_by(needed=lambda lead: 99 - lead),
-        "99 is the ratio of the attentions. The lead of the logit is its logarithm.",
-        _late_by(needed=lambda lead: np.log(99) / 2 - lead),
-        "The first has 0.99 and the second 0.01: the logits differ by log 99, all of it.",
-        _late_by(start=lambda step: 1),
-        "That is the factor by which the steps grow: multiply it by the step of now.",
-        _late_by(grow=lambda z: np.exp(z) - 1),
-        "Count the steps from the start of training, not from now.",
-        _late_by(grow=lambda z: 1 + z),
-        "The lead grows with the logarithm of the steps, not with the steps: they grow by exp(...).",
-        _late_by(grow=lambda z: z),
-        "The lead grows with the logarithm of the steps: they grow by the exponential of that number.",
-        _late_by(grow=lambda z: 10.0**z),
-        "Delta is 2 log ||v|| with the natural logarithm: exp, not a power of 10.",
-        _late_by(grow=lambda z: 2.0**z),
-        "Delta is 2 log ||v|| with the natural logarithm: exp, not a power of 2.",
-        lambda step, lead, tau: _late(step, lead, tau) if tau > 0 else step,
-        "Right where tau > 0. Without a relaxed lead the lead does not grow: np.inf.",
-        lambda step, lead, tau: _late(step, lead, tau) if tau > 0 else 0.0,
-        "Right where tau > 0. With tau = 0 the step is not 0: the lead does not grow, so np.inf.",
-        lambda step, lead, tau: step * np.log(99) / lead if tau > 0 else np.inf,
-        "The lead grows with the logarithm of the steps, not in proportion to them, and as fast as tau says.",
+        _left_by(lambda lead, tau, factor: 2 * tau * np.log(factor)),
+        "Part of the lead is there already: 2 tau log(factor) is what it grows by.",
+        _left_by(lambda lead, tau, factor: lead + tau),
+        "tau is the lead at p_rel. That of p grows by tau times as much as Delta does.",
+        _left_by(lambda lead, tau, factor: lead * factor),
+        "The lead grows with the logarithm of the steps, not in proportion to them.",
+        _left_by(lambda lead, tau, factor: lead + 2 * tau * factor),
+        "The lead grows with the logarithm of the steps: 2 tau log(factor).",
+        _left_by(lambda lead, tau, factor: lead + 2 * tau * np.log10(factor)),
+        "Delta is 2 log ||v|| with the natural logarithm.",
+        _left_by(lambda lead, tau, factor: lead * (1 + 2 * tau * np.log(factor))),
+        "The growth is added to the lead: it does not depend on how large the lead is.",
     ),
 )
 
 
-EXERCISES = [LIFT, ANGLE, LEADS, LATE]
+EXERCISES = [LIFT, ANGLE, LEADS, LEFT]

@@ -47,23 +47,16 @@ def angle_of_the_largest_exponent(lift, ratio, tokens=None, outputs=None):
     return float(np.degrees(low))
 
 
-def late_by_doubling(step, gap, lead, attention=0.99):
-    """The step by halving, in the logarithm, between now and the doubling that is too late."""
-
-    def decided(log_step):
-        rival = np.exp(-gap - lead * 2 * (log_step - np.log(step)))
-        return 1 / (1 + rival) >= attention
-
-    if lead == 0:
-        return float("inf")
-    low = np.log(step)
-    high = low + 1
-    while not decided(high):
-        high += 1
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (low, middle) if decided(middle) else (middle, high)
-    return float(np.exp(high))
+def attention_by_halving(factor, lead, tau, margin, upper, lower):
+    """The odds grow with the steps; without a relaxed lead s is halved until the mixture is at the margin."""
+    if tau > 0:
+        odds = np.exp(lead) * factor ** (2 * tau)
+        return odds / (1 + odds)
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        s = (low + high) / 2
+        low, high = (s, high) if s * upper + (1 - s) * lower < margin else (low, s)
+    return low
 
 
 ANSWERS = {
@@ -117,20 +110,36 @@ ANSWERS = {
         ],
     },
     "09.4": {
-        "also_right": late_by_doubling,
+        "also_right": attention_by_halving,
         "wrong": [
-            lambda step, gap, lead: np.inf,
-            lambda step, gap, lead: step,
-            lambda step, gap, lead: late_by_doubling(step, gap, lead / 2),
-            lambda step, gap, lead: late_by_doubling(step, gap, 2 * lead),
-            lambda step, gap, lead: late_by_doubling(step, 0.0, lead),
-            lambda step, gap, lead: late_by_doubling(step, gap, lead, attention=0.9),
-            lambda step, gap, lead: late_by_doubling(1.0, gap, lead),
-            lambda step, gap, lead: late_by_doubling(step, gap, lead) - step,
-            lambda step, gap, lead: late_by_doubling(step, gap, max(lead, 0.1)),
-            lambda step, gap, lead: min(1e5, late_by_doubling(step, gap, lead)),
-            lambda step, gap, lead: late_by_doubling(step, gap, lead**2),
-            lambda step, gap, lead: late_by_doubling(step, abs(gap), lead),
+            lambda factor, lead, tau, *z: 1 / (1 + np.exp(-lead)),
+            lambda factor, lead, tau, *z: 0.5,
+            lambda factor, lead, tau, *z: 1.0,
+            lambda factor, lead, tau, *z: attention_by_halving(factor, -lead, tau, *z),
+            lambda factor, lead, tau, *z: attention_by_halving(1 / factor, lead, tau, *z),
+            lambda factor, lead, tau, *z: attention_by_halving(factor**2, lead, tau, *z),
+            lambda factor, lead, tau, *z: attention_by_halving(factor, max(lead, 0), tau, *z),
+            lambda factor, lead, tau, *z: attention_by_halving(factor, lead, tau**2, *z),
+            lambda factor, lead, tau, m, upper, lower: attention_by_halving(
+                factor, lead, tau, m, lower, upper
+            ),
+            lambda factor, lead, tau, m, upper, lower: attention_by_halving(
+                factor, lead, tau, 1.0, upper, lower
+            ),
+            lambda factor, lead, tau, m, upper, lower: attention_by_halving(
+                factor, lead, tau, m, upper, min(lower, 1)
+            ),
+            lambda factor, lead, tau, m, upper, lower: abs(
+                (m - lower) / (upper - lower)
+                if tau == 0
+                else attention_by_halving(factor, lead, tau, m, 2, 0)
+            ),
+            lambda factor, lead, tau, m, upper, lower: (
+                np.clip((m - lower) / (upper - lower), 0.01, 0.99)
+                if tau == 0
+                else attention_by_halving(factor, lead, tau, m, 2, 0)
+            ),
+            lambda *z: round(attention_by_halving(*z), 1),
         ],
     },
 }
