@@ -14,7 +14,7 @@
 #
 # - say which sequences the attention may neglect, and why;
 # - predict the direction of $p$ from the tokens that win and the ratio $\|v\|/\|p\|$;
-# - say why plain descent is so slow to take that direction, and which sequences decide late or never.
+# - say why plain descent is so slow to take that direction, and what attention undecided sequences keep.
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb), [lesson 02](02_hard_margin_svm.ipynb) (support
 # vectors), [lesson 05](05_softmax_attention.ipynb), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces)
@@ -94,8 +94,9 @@ def forces(v, p, X, y):
 
 
 # %% [markdown]
-# Both start at zero and take normalised steps: $p$ moves by $0.1$, $v$ by $0.1\,\omega$. We call $\omega$ the
-# **speed** of the head. **Predict:** at which lift does $\omega$ change where $p$ goes?
+# Both start at zero and take normalised steps: $p$ moves by $0.1$ (not at first: $v = 0$), $v$ by
+# $0.1\,\omega$. We call $\omega$ the **speed** of the head. **Predict:** at which lift does $\omega$ change
+# where $p$ goes?
 
 
 # %%
@@ -183,7 +184,7 @@ show(
 # **Figure 1.** Paths of $p$ for three speeds. Dashed: rays computed without training (section 9.3).
 # Only directions are foretold: a bounded offset stays.
 #
-# Only at lift $\frac12$: there the *speed* of the head decides the *direction* of the prompt.
+# At lift $\frac12$ the *speed* of the head decides the *direction* of the prompt.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.2 The head's SVM
@@ -386,7 +387,7 @@ show(
 # > *Conditions of the argument:* every $s_{i\alpha_i}$ tends to 1, for one fixed choice $\alpha$; $v$ and $p$
 # > walk straight on without end, and $\|v\|/\|p\|$ settles. The $a_{it}$ that push are independent, with
 # > $g_{it} > 0$, and every side that is met with equality has $\lambda_{it} > 0$. No side 0 is met with
-# > equality (section 9.7): such a side only says that the choice stands.
+# > equality (section 9.7).
 # >
 # > *Then* $v$ tends to the direction of $v_{\mathrm{mm}}$, and with one $\kappa$ and its solution $p(\kappa)$
 # >
@@ -460,8 +461,8 @@ widgets.sliders(
 # Let the other conditions of section 9.4 hold, for the relaxed SVM. Then only comparisons in $\mathcal S$
 # push. Write both solutions with their multipliers, $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$ and
 # $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$. In $\mathcal S$ let all $\mu_i > 0$ and the
-# $y_i\, x_{i\alpha_i}$ be independent. Now $\Delta$ is the smallest lead
-# in $\mathcal S$, and for those that push
+# $y_i\, x_{i\alpha_i}$ be independent. Up to a constant $\Delta$ is the smallest lead in $\mathcal S$: now
+# exactly that. For those that push
 #
 # $$p \cdot a_{it} = \Delta + c_{it}, \qquad\text{the smallest } c_{it} \text{ being } 0 .$$
 #
@@ -477,7 +478,7 @@ widgets.sliders(
 # %% [markdown]
 # ### Exercise 09.3: What the two SVMs leave
 #
-# ★★☆ · 12 minutes
+# ★★☆ · 10 minutes
 #
 # You are given, for the comparisons in $\mathcal S$ that push, the factors $g_{it}$ at $v_{\mathrm{mm}}$, the
 # multipliers $\lambda_{it}$, and the $\mu_i$ of their sequences, all positive. Predict the $c_{it}$.
@@ -555,9 +556,7 @@ for name, steps in (("pair", [2, 36, 200, 10_000]), ("plain", [2, 28, 10_000])):
         print("{:5s} {:16,d} {:10.2f} {:17.2f} {:18.2f}".format(name, *numbers))
 assert np.allclose(differ["pair"][-1], c[:, 1], atol=0.005)
 assert abs(np.linalg.norm(runs["pair"][0][-1, 1]) - 999) < 0.5
-for name, turns in (("pair", [36, 189]), ("plain", [27])):
-    slope = np.sign(np.diff(off_ray[name][2:, 1]))  # the first step of p is the second
-    assert np.allclose(np.flatnonzero(np.diff(slope)) + 3, turns, atol=2)
+assert np.allclose(off_ray["pair"][[2, 36, 200, 10_000], 1], [4.10, 1.19, 3.23, 1.74], atol=0.02)
 
 
 # %% jupyter={"source_hidden": true}
@@ -604,7 +603,7 @@ show(
 # of leads; another, which comes from $v$, like $e^{-\Delta/2}$. The slower should be left, with the rate
 # $\min(\nu, \frac12)$.
 #
-# <details><summary>Why, and what else may be late</summary>
+# <details><summary>Why</summary>
 #
 # With the leads $\zeta + c_k + \delta_k$ forces are in proportion to $\lambda_k\, e^{-\delta_k}$. Let $\zeta$
 # be a clock that goes on by 1 while $p$ moves by $\sum_k \lambda_k\, e^{-\delta_k}\, a_k$, and lead $j$ by
@@ -614,7 +613,7 @@ show(
 # and $\zeta$ grows as fast as $\Delta$. Equal shifts of all leads have the eigenvalue 1, and are no lack.
 #
 # And $v$ is off its ray by a bounded vector, so each $\log g_{it}$ is off by about
-# $1/\|v\| \approx e^{-\Delta/2}$. Comparisons that almost push die slowly, and are left out.
+# $1/\|v\| \approx e^{-\Delta/2}$.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -639,19 +638,16 @@ near, end = angle.sel(steps=30_000) < 1, joint.sel(steps=30_000)
 decided, compared = ~end.soft, ~end.soft & end.apart
 groups = [decided, decided & near.v, compared, *(compared & near[name] for name in names)]
 found = np.array([group.sum("trial") for group in groups])
-print("Within a degree: v of the label SVM, p of the tight, the relaxed and (also below) the softened SVM")
+print("Within a degree: v of the label SVM, p of the tight, the relaxed, the softened SVM")
 print("  speed  decided of 360      of these v    compared", *(f"{name:>9s}" for name in names))
 for speed, numbers in zip(joint.speed.values, found.T, strict=True):
     print("{:7.3f} {:15d} {:15d} {:11d} {:9d} {:9d} {:9d}".format(speed, *numbers))
-for steps in (3000, 30_000):
-    one = angle.softened.sel(steps=steps).where(compared)
-    print(f"step {steps:6,d}: {(one < 1).sum().item()} of 459, medians {one.median('trial').values.round(2)}")
 assert found.sum(axis=1).tolist() == [969, 941, 459, 131, 42, 449]
 assert (decided & near.softened).sum() == 951
 
 # %% [markdown]
 # **Within a degree of the softened SVM are 449 of the 459 compared runs**, and 951 of all 969 decided
-# (111 are not).
+# (the others we did not look into).
 #
 # **The pair** we train on 240 random problems at each of four sizes. **Predict** for the decided runs: does
 # the angle to $p_{\mathrm{rel}}$ fall like $1/\Delta$ from step 3,000 to step 30,000?
@@ -684,161 +680,197 @@ Delta, (before, now) = pair.Delta.values, pair.error.values.swapaxes(0, 1)
 rate, known = pair.rate.values[:, 0], before >= 0  # known: not NaN
 
 
-def within(told):
-    """Is the error at step 30,000 told within a factor 2?"""
-    return abs(np.log2(now / told)) < 1
-
-
-told = before * 10 ** (-2 * np.minimum(rate, 0.5))
+both, settled, fall = early & decided, now < 0.05, np.log10(now / before)
+like_Delta = abs(off[:, 1] * Delta[:, 1] / (off[:, 0] * Delta[:, 0]) - 1) < 0.1  # within 10%
 print("n, T, d                 3, 2, 5       4, 4, 6       6, 3, 9      8, 3, 12           all")
 rows = [
     row("degrees to p_rel", off[:, 1], decided),
-    row("    falls to", off[:, 1] / off[:, 0], early & decided),
-    row("    1/Delta to", Delta[:, 0] / Delta[:, 1], early & decided),
-    row("error below 0.05", now < 0.05, now >= 0),
-    row("    as foretold", within(told), known),
-    row("    by nu alone", within(before * 10 ** (-2 * rate)), known),
-    row("    if halved", within(before / 2), known),
+    row("like 1/Delta: settled", like_Delta, both & settled),
+    row("    the others", like_Delta, both & ~settled),
+    row("error: as foretold", abs(fall + 2 * np.minimum(rate, 0.5)) < np.log10(2), known),
+    row("    by nu alone", abs(fall + 2 * rate) < np.log10(2), known),
 ]
-assert [decided.sum(), (early & decided).sum(), known.sum()] == [480, 415, 384]
-assert [one[-1] for one in rows[3:]] == [194, 313, 226, 216]
-assert np.allclose([one[-1] for one in rows[1:3]], [0.69, 0.635], atol=0.001)
+bins = np.digitize(rate, [0.05, 0.1, 0.2, 0.3, 0.5])
+middle = np.array([[np.median(z[known & (bins == k)]) for z in (rate, now / before)] for k in range(6)])
+assert np.allclose(middle[:, 1], 10 ** (-2 * np.minimum(middle[:, 0], 0.5)), atol=0.1)
+assert [one[-1] for one in rows[1:]] == [154, 69, 313, 226]
+assert [decided.sum(), both.sum(), known.sum(), settled.sum()] == [480, 415, 384, 194]
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.5, 4.2))
-for k, (marker, color) in enumerate(zip("osD^", (BLUE, ORANGE, GREEN, BLACK), strict=True)):
+for k, (marker, color) in enumerate(zip("osD^", (BLUE, ORANGE, GREEN, "0.45"), strict=True)):
+    falls = (now / before)[k][known[k]]
     label = f"$n = {pair.n.values[k]}$"
-    ax.plot(told[k][known[k]], now[k][known[k]], marker, color=color, markersize=4, alpha=0.6, label=label)
-ends = np.array([1e-5, 6])
-ax.plot(ends, ends, "--", color=BLACK, linewidth=1.2)
-for factor in (0.5, 2):
-    ax.plot(ends, factor * ends, color="0.6", linewidth=1, zorder=0)
-ax.set(xscale="log", yscale="log", xlabel="error foretold from step 3,000", ylabel="error at step 30,000")
-ax.legend()
+    ax.plot(rate[k][known[k]].clip(max=1), falls, marker, color=color, markersize=4, alpha=0.6, label=label)
+line = np.linspace(0, 1, 201)
+ax.plot(line, 10 ** (-2 * np.minimum(line, 0.5)), "--", color=BLACK, linewidth=1.5)
+ax.plot(middle[:, 0].clip(max=1), middle[:, 1], "P", color=BLACK, markersize=10, markeredgecolor="white")
+ax.set(yscale="log", xlabel=r"$\nu$ (above 1: drawn at 1)", ylabel="error at 30,000 over error at 3,000")
+ax.legend(ncols=2, loc="lower left")
 show(
     fig,
-    alt="Error of the leads found at step 30,000 against the error foretold, on logarithmic scales. The "
-    "points lie along the diagonal, most within a factor 2; more of the others are above than below.",
+    alt="Fall of the error against nu, logarithmic upwards. The medians of six bins follow the foretold line "
+    "from 1 down to a tenth at nu one half, and its flat end; single runs scatter, mostly within a factor 2.",
 )
 
 # %% [markdown]
-# **Figure 4.** Dashed: as foretold. Grey: a factor 2 off.
+# **Figure 4.** Dashed: as foretold. Crosses: medians of six bins.
 #
-# **The angle falls less than $1/\Delta$** in the median; the gap is wider at $n = 8$ than at $n = 3$. The
-# rest of $p$ has not settled: the leads are within 0.05 in 194 of 445 runs.
+# **Where the leads have settled, within 0.05, the angle falls like $1/\Delta$**: to 10% in 154 of 180 runs,
+# of the other 235 in 69.
 #
-# **Their error was foretold within a factor 2 in 313 of 384 runs**; by $\nu$ alone in 226; by halving each
-# error in 216, but at $n = 8$ in 26 against 22.
+# **The error falls as $\nu$ says**, within a factor 2 in 313 of 384 runs; by $\nu$ alone in 226. Runs
+# with $\nu > 0.3$, where $v$ counts too, follow it least.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 9.7 Late, or soft for good
+# ## 9.7 What attention is left
 #
-# The other 480 runs of the pair are *not* decided. Which sequences need more time (*late*), and which will
-# never decide (*soft for good*)?
-#
-# The choice $\alpha_i$ of an undecided sequence shall be **that one of its two heaviest tokens which has the
-# larger score**: there their force moves $p$.
+# The other 480 runs of the pair are *not* decided. The choice $\alpha_i$ of an undecided sequence shall be
+# **that one of its two heaviest tokens which has the larger score**: there their force moves $p$.
 #
 # Outside $\mathcal S$ let $p \cdot a_{it}$ be its lead over the other of the two, and
 # $\tau = p_{\mathrm{rel}} \cdot a_{it} \ge 0$ the same at $p_{\mathrm{rel}}$. We take over the last formula
-# of section 9.5, though its argument does not cover these sequences:
+# of section 9.5, beyond what its argument covers:
 #
 # $$p \cdot a_{it} = \tau\, \Delta + \text{a bounded rest} .$$
 #
 # If $\tau > 0$ the lead grows without end: the sequence decides, but **late**, since $\Delta$ grows like
-# $2 \log \|v\|$. If $\tau = 0$, a side 0 is met with equality, and the lead need not grow.
+# $2 \log \|v\|$.
+#
+# **If $\tau = 0$**, a side 0 is met with equality: others push this lead down, and it stays only if its own
+# sequence pushes too. While both tokens keep weight, the exponent of that force is $u_i$ alone. In
+# $\mathcal S$ it is $u_{\min} + \Delta$. If both push, the two are equal to first order:
+#
+# $$u_i \approx u_{\min} + \Delta, \qquad\text{at } v_{\mathrm{mm}} \text{ the output}\qquad
+# u_i / u_{\min} \approx 1 + \Delta / u_{\min} .$$
+#
+# **Then not a token but the mixture lies at the margin**: so we call $1 + \Delta / u_{\min}$, which sinks
+# to 1. Below it a sequence pushes more, above it hardly at all.
 
 # %% [markdown]
-# ### Exercise 09.4: How late?
+# ### Exercise 09.4: What attention is left
 #
-# ★★☆ · 8 minutes
+# ★★☆ · 10 minutes
 #
-# In a run of the pair $\|v\|$ grows in proportion to the steps. Suppose that from step `step` on the bounded
-# rest stays as it is. There a token has the lead `lead` over the only other one, and less than 0.99 of the
-# attention; `relaxed_lead` is $\tau$. Predict the step at which it gets 0.99, and `np.inf` if $\tau = 0$.
+# Two tokens share the attention of a sequence outside $\mathcal S$. At $v_{\mathrm{mm}}$ its choice has the
+# output `upper`, the other token `lower`. The lead is `lead`; `tau` is $\tau$. Predict the attention of the
+# choice after `factor` times as many steps of the pair ($\|v\|$ grows like them), at the margin `margin`.
+# If $\tau > 0$, the bounded rest stays as it is; if $\tau = 0$, there was time enough.
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint 1</summary>
 #
-# Which lead belongs to the attention 0.99? And by how much does $\Delta$ grow from step $j$ to step $k$?
+# By how much does $\Delta$ grow from step $j$ to step $k$? Which attention belongs to a lead?
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# $\tau = 0$: which attention brings the mixture to the margin? And if none does, both outputs being above it,
+# or both below: does the sequence ever push, does it ever stop?
 # </details>
 
 
 # %%
 @exercise("09.4")
-def deciding_step(step, lead, relaxed_lead):
-    """Return the step of attention 0.99, a float, for three numbers, relaxed_lead >= 0."""
+def later_attention(factor, lead, tau, margin, upper, lower):
+    """Return the attention of the choice, a float, for six numbers, tau >= 0 and upper > lower."""
     ### BEGIN SOLUTION
-    if relaxed_lead == 0:
-        return np.inf
-    return step * np.exp((np.log(99) - lead) / (2 * relaxed_lead))
+    if tau > 0:
+        return 1 / (1 + np.exp(-(lead + 2 * tau * np.log(factor))))
+    if lower >= margin:  # never pushes, and the others take its lead down
+        return 0.0
+    return min(1.0, (margin - lower) / (upper - lower))
     ### END SOLUTION
 
 
 # %%
-check("09.4", deciding_step)
+check("09.4", later_attention)
 
 # %% [markdown]
-# **Soft for good.** What attention stays where $\tau = 0$? While both tokens keep weight, no small $s_{it}$
-# weakens their force, and its exponent is $u_i$ alone. In $\mathcal S$ it is $u_{\min} + \Delta$. If both
-# push, the two are equal to first order:
-#
-# $$u_i \approx u_{\min} + \Delta, \qquad\text{and as the ratio grows}\qquad u_i / u_{\min} \to 1 .$$
-#
-# **Then not a token but the mixture lies at the label margin.**
-#
-# The third sequence of the toy now gets the tokens $(0, q)$ and $(\tau, 1 + q)$, with $0 < q < 1$. The
-# other two alone lead to $p_{\mathrm{rel}} = (1, 0)$, which gives the second token the lead $\tau$. With
-# $(-\frac12, 1 + q)$ in its place $p_{\mathrm{rel}} = (2, 1)$ meets the side 0. There the mixture is
-# at the margin, $(1 - s)\, q + s\, (1 + q) = 1$, if the second token has the attention $s = 1 - q$.
+# The third sequence of the toy now gets the tokens $(0, q)$ and $(\tau, 1 + q)$. The other two alone lead to
+# $p_{\mathrm{rel}} = (1, 0)$, which gives the second token the lead $\tau$. With $(-\frac12, 1 + q)$ in its
+# place $p_{\mathrm{rel}} = (2, 1)$ meets the side 0. **Predict:** with $q = 1.2$ both tokens lie beyond the
+# margin. Which is left?
 
 # %%
-third = np.array([(-0.5, 0.2), (-0.5, 0.8), (0.3, 0.5), (0.3, 0.2)])  # first coordinate, q
-X, y = np.stack([toy(0.0)[0]] * 4), toy(0.0)[1]
+third = np.array([(-0.5, 0.2), (-0.5, 0.8), (-0.5, 1.2), (0.3, 0.5), (0.3, 0.2)])  # first coordinate, q
+X, y = np.stack([toy(0.0)[0]] * 5), toy(0.0)[1]
 X[:, 2] = [[(0, q), (first, 1 + q)] for first, q in third]
-kept = attention(descend(X, y, 1.0, 10_000, lr=0.5, rule=as_a_pair)[1], X)[:, :, 2, 1]
-# kept: (10,001, 4), on the second token
+v, p = descend(X, y, 1.0, 10_000, lr=0.5, rule=as_a_pair, every=100)
+kept = attention(p, X)[:, :, 2, 1]  # (101, 5), on the second token
 lead = np.log(kept / (1 - kept))
-print("soft for good, attention foretold:", 1 - third[:2, 1], "found:", kept[-1, :2])
-told = np.array([[deciding_step(j, lead[j, k], 0.3) for j in (100, 300, 1000)] for k in (2, 3)])
-steps = (kept[:, 2:] > 0.99).argmax(axis=0)
-for (_, q), tells, found in zip(third[2:], told, steps, strict=True):
-    print(f"late, q = {q}, step foretold from 100, 300, 1,000:", np.round(tells), "found:", found)
-assert abs(kept[-1, :2] - 1 + third[:2, 1]).max() < 0.004
-assert np.allclose(told / steps[:, None], [[0.99, 1, 1], [0.45, 0.89, 0.99]], atol=0.01), again.format("09.4")
+Delta_1 = np.einsum("bd,bid->bi", p[1], X[:, :2, 1]).min(axis=1)  # at step 100; p_rel has the leads 1
+margins = 1 + (Delta_1 + 2 * np.log(100)) / (100 * np.linalg.norm(v[1], axis=1))  # u_min is about ||v||
+told = []
+for k, (first, q) in enumerate(third):
+    told.append(later_attention(100, lead[1, k], max(first, 0.0), margins[k], 1 + q, q))
+    numbers = max(first, 0.0), q, kept[1, k], told[k], kept[-1, k]
+    print("tau {:.1f}, q {}: step 100 {:.2f}, step 10,000 foretold {:.3f}, found {:.3f}".format(*numbers))
+assert abs(kept[-1] - told).max() < 0.004, again.format("09.4")
 
 # %% [markdown]
-# **On random problems** we take the sequences outside $\mathcal S$ that are undecided at step 3,000.
-# Foretold for step 30,000: those with $\tau = 0$ are undecided and *at the margin*, their mixture's output at
-# $v_{\mathrm{mm}}$ within 0.005 of $1 + \Delta / u_{\min}$ (for comparison: of 1). Of the *late* ones,
-# $\tau > 0.01$, exercise 09.4 says which are undecided, as if the two heaviest tokens were alone.
+# **A sequence that is right either way keeps the token with the lower score**: it never pushes.
+#
+# **On random problems** we take the sequences outside $\mathcal S$ that are undecided at step 3,000, and
+# foretell from there the attention at step 30,000, as if the two heaviest tokens were alone.
 
 
 # %%
-# Stored too, for each run: u_min; for each sequence: lead and tau, see above; output, that of its
-# mixture at v_mm; in_S, 1 or 0. tau is NaN in the one run without a relaxed SVM.
-tau, in_S, output = pair.tau.values, pair.in_S.values == 1, pair.output.values
-none = undecided & ~in_S & (tau < 1e-4)
-distance = abs(output - (1 + pair.Delta / pair.u_min).values[..., None])  # from the margin
-soft, late, lead = undecided[:, 1], (undecided & ~in_S & (tau > 0.01))[:, 0], pair.lead.values[:, 0]
-decides = np.vectorize(deciding_step)(3000, *np.where(late, [lead, tau[:, 0]], 1.0)) <= 30_000
+# Stored too, for each run: u_min; for each sequence: choice, a token; lead and tau, see above; upper, lower,
+# see 09.4; output, that of its mixture at v_mm; in_S, 1 or 0. tau is NaN in the one run without a p_rel.
+tau, lead, choice = pair.tau.values[:, 0], pair.lead.values, pair.choice.values
+lead[:, 1] *= np.where(choice[:, 1] == choice[:, 0], 1, -1)  # that of the choice at step 3,000
+first, found = 1 / (1 + np.exp(-lead.swapaxes(0, 1)))
+outside = undecided[:, 0] & (pair.in_S.values[:, 0] == 0)
+soft, late = outside & (tau < 1e-4), outside & (tau > 0.01)
+margin = (1 + (Delta[:, 0] + 2 * np.log(10)) / (10 * pair.u_min.values[:, 0]))[..., None]
+upper, lower = pair.upper.values[:, 0], pair.lower.values[:, 0]
+foretell = np.vectorize(later_attention, otypes=[float])
+told = foretell(10.0, lead[:, 0], np.where(late, tau, 0.0), margin, upper, lower)
+error = abs(found - told)
 rows = [
-    row("tau = 0: undecided", soft, none[:, 0]),
-    row("    at the margin", distance[:, 1] < 0.005, soft & none[:, 0]),
-    row("    near 1", abs(output[:, 1] - 1) < 0.005, soft & none[:, 0]),
-    row("late: undecided", soft, late),
-    row("    09.4 is right", decides != soft, late),
+    row("tau = 0: within 0.01", error < 0.01, soft),
+    row("    if it stayed", abs(found - first) < 0.01, soft),
+    row("late: within 0.01", error < 0.01, late),
+    row("    if it stayed", abs(found - first) < 0.01, late),
 ]
-assert [found[-1] for found in rows] == [474, 372, 115, 135, 177], again.format("09.4")
-assert [soft.any(axis=-1).sum(), none[:, 1].any(axis=-1).sum()] == [480, 408]
-farther = distance[:, 1] > distance[:, 0].clip(min=0.005)
-assert [farther[soft & none[:, 0]].sum(), (decides & soft)[late].sum()] == [52, 20]
+assert [one[-1] for one in rows] == [335, 84, 134, 65], again.format("09.4")
+assert abs(np.median(error[soft]) - 0.0031) < 0.0002 > abs(np.median(error[late]) - 0.0034)
+beyond = soft & (lower >= 1)
+two = pair.most.values[:, 1] * (1 + np.exp(-abs(lead[:, 1])))  # attention of the two heaviest
+above = pair.output.values[:, 1] - (1 + Delta[:, 1] / pair.u_min.values[:, 1])[..., None]
+excused = soft & (error >= 0.01) & ((two < 0.99) | (above > 0.005))
+assert [beyond.sum(), (found < first)[beyond].sum(), excused.sum()] == [28, 28, 126]
+assert [(undecided[:, 0] & ~outside).sum(), (outside & (tau >= 1e-4) & ~late).sum()] == [60, 5]
+
+# %% jupyter={"source_hidden": true}
+fig, ax = plt.subplots(figsize=(5.6, 4.4))
+ax.plot([0, 1], [0, 1], "--", color=BLACK, linewidth=1.2, zorder=0)
+for runs, marker, color, label in (
+    (soft & ~beyond, "o", BLUE, r"$\tau = 0$"),
+    (beyond, "s", GREEN, r"$\tau = 0$, both tokens beyond"),
+    (late, "^", ORANGE, r"$\tau > 0.01$"),
+):
+    ax.plot(told[runs], found[runs], marker, color=color, markersize=4, alpha=0.5, label=label)
+ax.set(xlabel="attention foretold from step 3,000", ylabel="attention at step 30,000")
+ax.legend(loc="lower right", bbox_to_anchor=(1, 0.06))
+show(
+    fig,
+    alt="Attention of the choice found at step 30,000 against the attention foretold: most points lie on the "
+    "diagonal from 0 to 1. Sequences with both tokens beyond the margin lie above 0, up to 0.55.",
+)
 
 # %% [markdown]
+# **Figure 5.** Dashed: as foretold.
+#
+# **Within 0.01 are 335 of the 491 sequences with $\tau = 0$** (84 if attention stayed as it was) and 134
+# of the 201 late ones (65); the median errors are 0.003. In all 28 with both tokens beyond 1 the choice loses
+# attention, but few have got far.
+#
 # <details><summary>What is left</summary>
 #
-# At the end 408 of the 480 runs have an undecided sequence with $\tau = 0$; in the other 72 none has. Of the
-# 102 sequences not at the margin 52 are farther from it than at step 3,000: that the argument does not
-# explain. Exercise 09.4 is wrong in 24; 20 of these should have decided, and have not.
+# Of the 156 others with $\tau = 0$ 126 keep more than 1% of their attention on further tokens, or a mixture
+# more than 0.005 above the margin: that does not push yet, and the margin sinks. Left out are 60 undecided
+# sequences in $\mathcal S$ and 5 with a $\tau$ between.
 # </details>
 
 # %% [markdown]
@@ -858,19 +890,18 @@ progress("09")
 #
 # Under the conditions of section 9.4 $v$ has the direction of the **label SVM** and $p$ that of an
 # **Att-SVM**: tight at ratio 0, softened in between, *relaxed* from a **border** on. Plain descent should
-# end at the relaxed one, but $\Delta$ grows only like $2 \log \log t$. The leads $\tau$ say which sequences
-# should decide. These are arguments, not theorems; and which choice $\alpha$ wins they do not foretell.
+# end at the relaxed one, but $\Delta$ grows only like $2 \log \log t$. Where $\tau = 0$ a mixture is left, at
+# the margin. These are arguments, not theorems; and which choice $\alpha$ wins they do not foretell.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | toy, fixed speed: angle of $p$ | exercise 09.2 | 18 of 18 runs within 0.05 degrees |
 # | random, fixed speed: $v$ | label SVM | 941 of 969 runs within 1 degree |
 # | random, fixed speed: $p$ | softened SVM | 449 of 459 compared runs within 1 degree |
-# | random, the pair: $p$ | relaxed, like $1/\Delta$ | 415 runs, medians: to 0.69, $1/\Delta$ to 0.63 |
-# | the same: leads | exercise 09.3 | within 0.05 in 194 of 445 runs |
-# | their error | $\min(\nu, \frac12)$ | within a factor 2 in 313 of 384 ($\nu$ alone: 226) |
-# | the same: $\tau = 0$ | undecided, at the margin | 474 of 491, 372 of these (near 1: 115) |
-# | the same: late | exercise 09.4 | 177 of 201 sequences (all undecided: 135) |
+# | the pair: $p$ | relaxed, like $1/\Delta$ | leads settled: 154 of 180 runs to 10%; others: 69 of 235 |
+# | the error of its leads | rate $\min(\nu, \frac12)$ | 313 of 384 within a factor 2 ($\nu$ alone: 226) |
+# | undecided, $\tau = 0$: attention | exercise 09.4 | 335 of 491 within 0.01 (if it stayed: 84) |
+# | late: attention | exercise 09.4 | 134 of 201 within 0.01 (if it stayed: 65) |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
