@@ -49,9 +49,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # $$L(v, p) = \frac1n \sum_i \ell(u_i), \qquad u_i = y_i\, v \cdot \bar x_i, \qquad
 # \bar x_i = \sum_t s_{it}\, x_{it}, \qquad \ell(u) = \log(1 + e^{-u}).$$
 #
-# The toy is from the code of Tarzanagh and others (2023): three sequences of two tokens in the plane. The
-# first tokens are the origin. The second are $(1, 1)$, $(1, -1)$ and $(\frac12, 1 + b)$, with labels
-# $1, -1, 1$. The *lift* $b$ is 0 or $\frac12$.
+# The toy: three sequences of two tokens in the plane. The first tokens are the origin. The second are
+# $(1, 1)$, $(1, -1)$ and $(\frac12, 1 + b)$, with labels $1, -1, 1$. The *lift* $b$ is 0 or $\frac12$.
 
 
 # %%
@@ -377,7 +376,7 @@ show(
 # \frac{p}{\Delta} \cdot a_{it} \ge 1 - \kappa\, (u_i^* - 1), \quad \kappa = \frac{u_{\min}}{\Delta} .$$
 #
 # Only comparisons with equality push, so $p$ is a sum of *their* $a_{it}$ with positive $\lambda_{it}$.
-# Those are the KKT conditions (lesson 02) of the shortest $p$. A side below 0 is raised to 0 (section 9.3).
+# Those are the KKT conditions (lesson 02) of the shortest $p$.
 #
 # > **Softened Att-SVM** for $\kappa \ge 0$
 # >
@@ -678,14 +677,12 @@ early, decided = ~undecided.any(axis=-1).swapaxes(0, 1)
 off = np.degrees(np.arccos(pair.relaxed.values.clip(max=1)))
 Delta, (before, now) = pair.Delta.values, pair.error.values.swapaxes(0, 1)
 rate, known = pair.rate.values[:, 0], before >= 0  # known: not NaN
-
-
 both, settled, fall = early & decided, now < 0.05, np.log10(now / before)
 like_Delta = abs(off[:, 1] * Delta[:, 1] / (off[:, 0] * Delta[:, 0]) - 1) < 0.1  # within 10%
 print("n, T, d                 3, 2, 5       4, 4, 6       6, 3, 9      8, 3, 12           all")
 rows = [
     row("degrees to p_rel", off[:, 1], decided),
-    row("like 1/Delta: settled", like_Delta, both & settled),
+    row("1/Delta: settled", like_Delta, both & settled),
     row("    the others", like_Delta, both & ~settled),
     row("error: as foretold", abs(fall + 2 * np.minimum(rate, 0.5)) < np.log10(2), known),
     row("    by nu alone", abs(fall + 2 * rate) < np.log10(2), known),
@@ -744,8 +741,8 @@ show(
 # $$u_i \approx u_{\min} + \Delta, \qquad\text{at } v_{\mathrm{mm}} \text{ the output}\qquad
 # u_i / u_{\min} \approx 1 + \Delta / u_{\min} .$$
 #
-# **Then not a token but the mixture lies at the margin**: so we call $1 + \Delta / u_{\min}$, which sinks
-# to 1. Below it a sequence pushes more, above it hardly at all.
+# **Then not a token but the mixture lies at the margin**, if it can: so we call $1 + \Delta / u_{\min}$,
+# which sinks to 1. Below it a sequence pushes more, above it hardly at all.
 
 # %% [markdown]
 # ### Exercise 09.4: What attention is left
@@ -808,7 +805,7 @@ for k, (first, q) in enumerate(third):
 assert abs(kept[-1] - told).max() < 0.004, again.format("09.4")
 
 # %% [markdown]
-# **A sequence that is right either way keeps the token with the lower score**: it never pushes.
+# **Right either way, this sequence keeps the token with the lower score**: it never pushes.
 #
 # **On random problems** we take the sequences outside $\mathcal S$ that are undecided at step 3,000, and
 # foretell from there the attention at step 30,000, as if the two heaviest tokens were alone.
@@ -817,7 +814,7 @@ assert abs(kept[-1] - told).max() < 0.004, again.format("09.4")
 # %%
 # Stored too, for each run: u_min; for each sequence: choice, a token; lead and tau, see above; upper, lower,
 # see 09.4; output, that of its mixture at v_mm; in_S, 1 or 0. tau is NaN in the one run without a p_rel.
-tau, lead, choice = pair.tau.values[:, 0], pair.lead.values, pair.choice.values
+tau, lead, choice = pair.tau.values[:, 0], pair.lead.values.copy(), pair.choice.values
 lead[:, 1] *= np.where(choice[:, 1] == choice[:, 0], 1, -1)  # that of the choice at step 3,000
 first, found = 1 / (1 + np.exp(-lead.swapaxes(0, 1)))
 outside = undecided[:, 0] & (pair.in_S.values[:, 0] == 0)
@@ -856,7 +853,7 @@ ax.legend(loc="lower right", bbox_to_anchor=(1, 0.06))
 show(
     fig,
     alt="Attention of the choice found at step 30,000 against the attention foretold: most points lie on the "
-    "diagonal from 0 to 1. Sequences with both tokens beyond the margin lie above 0, up to 0.55.",
+    "diagonal from 0 to 1, some above. Those with both tokens beyond the margin stand over 0, up to 0.55.",
 )
 
 # %% [markdown]
@@ -891,13 +888,14 @@ progress("09")
 # Under the conditions of section 9.4 $v$ has the direction of the **label SVM** and $p$ that of an
 # **Att-SVM**: tight at ratio 0, softened in between, *relaxed* from a **border** on. Plain descent should
 # end at the relaxed one, but $\Delta$ grows only like $2 \log \log t$. Where $\tau = 0$ a mixture is left, at
-# the margin. These are arguments, not theorems; and which choice $\alpha$ wins they do not foretell.
+# the margin, if one token is below it. These are arguments, not theorems; and which choice $\alpha$ wins they
+# do not foretell.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | toy, fixed speed: angle of $p$ | exercise 09.2 | 18 of 18 runs within 0.05 degrees |
 # | random, fixed speed: $v$ | label SVM | 941 of 969 runs within 1 degree |
-# | random, fixed speed: $p$ | softened SVM | 449 of 459 compared runs within 1 degree |
+# | the same: $p$ | softened SVM | 449 of 459 compared runs |
 # | the pair: $p$ | relaxed, like $1/\Delta$ | leads settled: 154 of 180 runs to 10%; others: 69 of 235 |
 # | the error of its leads | rate $\min(\nu, \frac12)$ | 313 of 384 within a factor 2 ($\nu$ alone: 226) |
 # | undecided, $\tau = 0$: attention | exercise 09.4 | 335 of 491 within 0.01 (if it stayed: 84) |
@@ -907,7 +905,7 @@ progress("09")
 # ## Further reading
 #
 # - D. A. Tarzanagh, Y. Li, X. Zhang, S. Oymak, *Max-Margin Token Selection in Attention Mechanism* (NeurIPS
-#   2023, arXiv 2306.13596): the joint problem and the toy. Proven there, for minima of $L$ with
+#   2023, arXiv 2306.13596): the joint problem and, in its code, the toy. Proven, for minima of $L$ with
 #   $\|v\| \le R_v$, $\|p\| \le R$ and under further conditions: as first $R_v$, then $R$ grows
 #   without end, $p$ tends to the direction of the relaxed Att-SVM for the choice with the largest label
 #   margin. A slow head with sequences outside $\mathcal S$ is not in the theorem.

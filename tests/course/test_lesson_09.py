@@ -8,7 +8,7 @@ from course import exercises
 from course.replicate import lesson_09
 from mini_attn import data, models, optim, svm, train
 
-freeing_lift, _, lasting_leads, deciding_step = (spec.reference for spec in exercises.exercises("09"))
+freeing_lift, _, lasting_leads, later_attention = (spec.reference for spec in exercises.exercises("09"))
 
 
 @pytest.mark.parametrize("size", [1.0, 30.0])
@@ -131,18 +131,32 @@ def test_the_toy_meets_the_theorems_conditions(lift, rates, lesson):
         assert margin(1, 1, 0.6) < 0.99
 
 
-@pytest.mark.parametrize("q", [0.3, 0.7])
-def test_a_late_sequence_decides_when_foretold_and_a_soft_one_has_its_mixture_at_the_label_margin(q, lesson):
-    (X, y), leads = lesson["toy"](0.0), (-0.5, -0.3, 0.35, 0.5)
-    X = np.stack([X] * 4)
+def with_a_third(lesson, q, leads, steps):
+    """Attention on the second of the third sequence's tokens (0, q) and (lead, 1 + q), (steps + 1, leads)."""
+    X, y = lesson["toy"](0.0)
+    X = np.stack([X] * len(leads))
     X[:, 2] = [[(0, q), (lead, 1 + q)] for lead in leads]
-    _, p = lesson["descend"](X, y, 1.0, 6000, lr=0.5, rule=lesson["as_a_pair"])
-    kept = lesson["attention"](p, X)[:, :, 2, 1]
-    np.testing.assert_allclose(kept[-1, :2], 1 - q, atol=0.01)
-    for k in (2, 3):
-        gap = np.log(kept[:, k] / (1 - kept[:, k]))
-        found = (kept[:, k] > 0.99).argmax()
-        assert deciding_step(200, gap[200], leads[k]) == pytest.approx(found, rel=0.05)
+    v, p = lesson["descend"](X, y, 1.0, steps, lr=0.5, rule=lesson["as_a_pair"])
+    margin = 1 + (p[-1] @ np.array([[1, 1], [1, -1]])).min(axis=1) / np.linalg.norm(v[-1], axis=1)
+    return lesson["attention"](p, X)[:, :, 2, 1], margin
+
+
+@pytest.mark.parametrize("q", [0.3, 0.7])
+def test_a_late_sequence_has_the_attention_foretold_and_a_soft_ones_mixture_is_at_the_margin(q, lesson):
+    leads = (-0.5, -0.3, 0.2, 0.35)
+    kept, margin = with_a_third(lesson, q, leads, 6000)
+    for k, lead in enumerate(leads):
+        gap = np.log(kept[200, k] / (1 - kept[200, k]))
+        told = later_attention(30.0, gap, max(lead, 0.0), margin[k], 1 + q, q)
+        assert kept[-1, k] == pytest.approx(told, abs=0.006)
+
+
+@pytest.mark.parametrize("q", [1.1, 1.3])
+def test_with_both_outputs_beyond_the_margin_the_token_with_the_lower_score_is_left(q, lesson):
+    kept, margin = with_a_third(lesson, q, (-0.5, -0.4), 6000)
+    assert (np.diff(kept[[200, 1000, 3000, 6000]], axis=0) < 0).all()
+    assert (kept[-1] < 0.005).all()
+    assert [later_attention(30.0, 0.0, 0.0, m, 1 + q, q) for m in margin] == [0, 0]
 
 
 @pytest.mark.parametrize(("first", "second", "rate"), [((1, 1), (2, -1), 4 / 9), ((1, 3), (1.2, -3), 7.4534)])

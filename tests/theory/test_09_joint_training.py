@@ -6,7 +6,8 @@ and 0 outside. Measured (and argued in the lesson): for a ratio omega = ||v|| / 
 max(0, 1 - kappa (u_i - 1)), where kappa is such that kappa ||v_mm|| = omega ||p(kappa)||. So the relaxed
 limit needs a head that grows fast enough: omega beyond a border that the signed outputs outside S set. A
 slower head has the softened limit, also where p is pulled the other way. A sequence whose side 0 is tight
-keeps soft attention, with the signed output u_min + lead. From some starts a slow head is trapped.
+keeps soft attention, with the signed output u_min + lead, if one of its tokens is below
+the margin. From some starts a slow head is trapped.
 """
 
 import pytest
