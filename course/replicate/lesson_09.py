@@ -117,9 +117,9 @@ def pair(n, steps, *, trials, seed):
     "Delta": the smallest lead of a sequence in S. "u_min": the smallest signed output. "relaxed": the cosine
     of p to the relaxed SVM. "error", "rate": see `foretold`, for runs in which every sequence is decided. The
     others for each sequence, (trials, 8), NaN where there are fewer: "most", its largest attention; "choice",
-    its number; "lead", of the choice over the other of the two heaviest; "tau", this lead at the relaxed SVM's
-    p; "output", the signed output of the mixed tokens at v_mm, and "upper", "lower" those of the choice and of
-    the other; "in_S", 1 or 0.
+    its number; "lead", of the choice over the other of the two heaviest; "tau", this lead at the relaxed
+    SVM's p; "output", the signed output of the mixed tokens at v_mm, "upper" and "lower" those of the choice
+    and of the other; "in_S", 1 or 0.
     """
     T, d = SIZES[n]
     tokens = data.random_tokens(n=n, T=T, d=d, trials=trials, seed=seed)
