@@ -287,6 +287,7 @@ class Followed:
     R: np.ndarray
     W: Tensor
     tight: list
+    tokens: list  # twenty problems each
     last_change: list  # the last of the steps at which other tokens were selected than at the end, or 0
 
 
@@ -308,12 +309,14 @@ def followed(seeds: list[int], lr: float, at: list[int], schedule: Callable = la
                 torch.stack(run.path),
                 [run.tight(k) for k in range(20)],
                 changes,
+                run.tokens,
             )
         )
     theta, log_g, R, W = (torch.cat([part[i] for part in kept], 1) for i in range(4))
     way = np.cumsum([lr * schedule(j) for j in range(1, at[-1] + 1)])[np.array(at) - 1]
     tights, changes = ([*kept[0][i], *kept[1][i]] for i in (4, 5))
-    return Followed(list(at), way, theta.numpy(), log_g.numpy(), R.numpy(), W, tights, changes)
+    tokens = [part[6] for part in kept]
+    return Followed(list(at), way, theta.numpy(), log_g.numpy(), R.numpy(), W, tights, tokens, changes)
 
 
 def reached(angles: np.ndarray, log_steps: np.ndarray, goal: float) -> float:
@@ -385,19 +388,19 @@ def medians(
     name, path, at, a, b, on, chosen, solution, laws, constant, weights_to_come: Callable, goal
 ) -> tuple:
     """Of a run's problems: medians of the steps by hand, those from which on it stays within the angle, the
-    factors of its lateness and ||u|| over the constant, (6,), rounded to what other processors give; how many
-    select other tokens than `chosen`; quartiles of stays over by hand; and how far the median of the law is
-    from that of sqrt(1 + (||u|| / constant)^2), over it."""
+    latter over the former, and its factors, (6,), rounded to what other processors give; how many select
+    other tokens than `chosen`; and how far the median of the law is from that of
+    sqrt(1 + (||u|| / constant)^2), over it."""
     run = lateness(path, at, a, b, solution, laws, constant, weights_to_come, goal)
     hand = (constant / math.tan(goal) / a) ** (1 / b) + 0 * run[0]
     other = elsewhere(on, path[-1], chosen)
     assert np.isnan(run[0, other]).all()
     # rounding errors grow in wide zigzags: coarser there
-    units = {"4": (20, 0.1, 0.2, 0.1, 0.2), "8": (100, 0.2, 0.4, 0.2, 0.4)}.get(name[5:6], (20, *4 * [0.01]))
-    row = [u * round(np.nanmedian(x) / u) for u, x in zip((10, *units), (hand, *run), strict=True)]
+    units = (20, 0.2, 0.1, 0.2, 0.1) if name[5:6] == "4" else (20, *4 * [0.01])
+    columns = hand, run[0], run[0] / hand, *run[1:4]
+    row = [u * round(np.nanmedian(x) / u) for u, x in zip((10, *units), columns, strict=True)]
     square = np.nanmedian(np.hypot(1, run[4]))
-    quartiles = np.nanquantile(run[0] / hand, [0.25, 0.5, 0.75])
-    return row, int(other.sum()), quartiles, abs(np.nanmedian(run[2]) / square - 1)
+    return row, int(other.sum()), abs(np.nanmedian(run[2]) / square - 1)
 
 
 def memory(
@@ -409,20 +412,61 @@ def memory(
     return np.median((across(laws, W, weights_to_come)[2] / constant)[~other]), int(other.sum())
 
 
-def settled(seeds, weights_to_come: Callable, settling_length: Callable) -> tuple:
+def forecast(tokens, W: Tensor, R_1: float, runs_away: Callable) -> np.ndarray:
+    """The length R at which the first better token is forecast to run away, (trials,), inf where none is.
+
+    From weights W of the length R_1 alone: for each token that pushes, `runs_away` gets P, how fast its lead
+    is lost there, delta, by how much this lead grows faster than the tight ones under the SVM of the rows
+    that pull, and R_1.
+    """
+    chosen = geometry.selected_tokens(_logits(tokens, "W", W))
+    every, c = svm.attention_problem(tokens.X, tokens.z, chosen), rates.strengths(tokens, chosen)
+    pulls = svm.HardMarginProblem(every.a, every.b, every.r, mask=c > 0)
+    solution = svm.solve(pulls, throw=False)
+    faster, leads = every.forward(solution.value) - 1, every.forward(W)
+    carries = (solution.dual > 1e-7 * solution.dual.amax(-1, keepdim=True)).numpy()
+    delta, log_g = (faster * solution.margin[:, None]).numpy(), pull(W, tokens)[1]
+    log_push = (c.abs().log() - leads - log_g[:, None]).numpy()
+    rows = (every.a[..., :, None] * every.b[..., None, :]).flatten(-2).numpy()
+    found = []
+    for k in range(len(W)):
+        pushes, tight = (c[k] < 0).numpy(), rows[k][carries[k]]
+        outside = rows[k][pushes] - rows[k][pushes] @ np.linalg.pinv(tight) @ tight
+        P = np.exp(log_push[k][pushes]) * (outside**2).sum(1)
+        each = [runs_away(*pair, R_1) for pair in zip(P, delta[k][pushes], strict=True)]
+        found.append(min(each, default=math.inf))
+    return np.array(found)
+
+
+def forecast_at(run: Followed, step: int, runs_away: Callable) -> np.ndarray:
+    """`forecast` for the forty problems, (40,), from the weights at this step."""
+    k = run.at.index(step)
+    parts = zip(run.tokens, run.W[k].split(20), strict=True)
+    return np.concatenate([forecast(tokens, W, run.way[k], runs_away) for tokens, W in parts])
+
+
+def settled(seeds, weights_to_come: Callable, settling_length: Callable, runs_away: Callable) -> tuple:
     """On a hundred problems for each seed, with steps of 0.5, at R of about 200, 600 and 2,000.
 
     Returns:
-        kappa_min, delta, and whether the tokens at the first R are the last, (problems,) each; how far what
-        is across, inside the span, is off r, over all that is across, and how far R tan(theta) is from the
-        law with the memory there, over it: (3, problems).
+        kappa_min, delta, the length at which the tokens are forecast to change by the state at R = 200, and
+        that at which they do (to 10; inf: they are the last), (problems,) each; how far what is across,
+        inside the span, is off r, over all that is across, and how far R tan(theta) is from the law with the
+        memory there, over it: (3, problems).
     """
-    slow, ties, soon, off, wide = [], [], [], [], []
+    slow, ties, foretold, changed, off, wide = [], [], [], [], [], []
     for seed in seeds:
-        run = descent("W", 100, seed, 0.5, [400, 1200, 4000])
-        parts = [run.split(W)[1].numpy() for W in run.path]  # what is across, (100, D)
-        chosen = geometry.selected_tokens(_logits(run.tokens, "W", run.path[0]))
-        soon.append((chosen == run.selected).all(-1).numpy())
+        run = descent("W", 100, seed, 0.5, list(range(400, 4001, 20)))
+        three = [run.path[i] for i in (0, 40, 180)]
+        parts = [run.split(W)[1].numpy() for W in three]  # what is across, (100, D)
+        foretold.append(forecast(run.tokens, three[0], 200.0, runs_away))
+        chosen = geometry.selected_tokens(_logits(run.tokens, "W", three[0]))
+        when = np.where((chosen == run.selected).all(-1), math.inf, 0.0)
+        for k in np.flatnonzero(when == 0):
+            asked = run.tokens.z[k] @ torch.stack([W[k] for W in run.path]).mT  # (records, n, d)
+            found = (run.tokens.X[k] @ asked[..., None])[..., 0].argmax(-1)
+            when[k] = 200 + 10 * int((found != chosen[k]).any(-1).int().argmax())
+        changed.append(when)
         leads = run.problem.forward(run.solution.value).sort(-1).values.numpy()
         assert (rates.remainder(run.problem, run.solution, run.strengths).longest > 0.5).all()
         for k in range(100):
@@ -436,7 +480,8 @@ def settled(seeds, weights_to_come: Callable, settling_length: Callable) -> tupl
             off.append(np.linalg.norm(w @ inside - r, axis=1) / length)
             told = [weights_to_come(rows, lam, c, one, 0.0) for one in w]
             wide.append(abs(np.linalg.norm(told, axis=1) / length - 1))
-    return np.array(slow), np.array(ties), np.concatenate(soon), np.array(off).T, np.array(wide).T
+    foretold, changed = np.concatenate(foretold), np.concatenate(changed)
+    return np.array(slow), np.array(ties), foretold, changed, np.array(off).T, np.array(wide).T
 
 
 def against_own(path: Tensor, at, tokens, chosen: Tensor, goal: float) -> tuple:

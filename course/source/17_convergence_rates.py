@@ -16,7 +16,7 @@
 #
 # - compute the constants of a rate from an SVM and the state of a run;
 # - read from one optimiser's run how many steps another needs;
-# - say when a run has settled, how long its steps may get, and what longer ones change.
+# - say when a run has settled, whether its tokens will last, and how long its steps may get.
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the offset, and its part $r$ across), [lesson
 # 02](02_hard_margin_svm.ipynb) (section 2.7), [lesson 03](03_optimizer_geometry.ipynb) (norms), [lesson
@@ -61,7 +61,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # | Polyak's | $(L - L_\infty) / \lVert G\rVert$, at most 20 |
 #
 # Here $L_\infty$ is the loss with all attention on the tokens that NGD selects, so Polyak's steps are told
-# where to go. (Where $L < L_\infty$, we let his step be 0.1.)
+# where to go.
 
 # %%
 tokens = data.random_tokens(6, 8, 10, trials=20, seed=17)
@@ -110,6 +110,7 @@ rules = {
     "GD": lambda j, W, g: g.exp(),
     "growing": lambda j, W, g: 0.1 * j**0.5,
     "Polyak": lambda j, W, g: (
+        # 0.1 where L < L_inf
         (rates.log_excess(logits(W), tokens, selected) - g).exp().nan_to_num(0.1).clamp(max=20.0)
     ),
 }
@@ -190,18 +191,18 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 #
 # Here $\ell(m) = \log(1 + e^{-m})$ is the loss, and $\gamma_{it} = y_i\, v \cdot x_{it}$ the score of a
 # token (lesson 06). That is the exponential loss of lesson 01, with a *strength* $c_{it}$ for each
-# comparison (the $c_{it}$ of lessons 09 and 13 are others). Each row pulls $W$ along $A_{it}$, by
+# comparison. Each row pulls $W$ along $A_{it}$, by
 # $c_{it}\, e^{-\langle A_{it}, W\rangle}$, or pushes, where $c_{it} < 0$: a better token (lesson 11).
 #
 # **Along the SVM and across it.** The shortest $W$ with all leads at least 1 is $W_{\mathrm{mm}} = \sum
 # \lambda_{it} A_{it}$ with $\lambda \ge 0$; its margin is $\hat\mu = 1/\lVert W_{\mathrm{mm}}\rVert$. We
-# write $W = R\,\hat W + r$, with $\hat W = \hat\mu\, W_{\mathrm{mm}}$ of length 1 and $r$ across it. The
+# write $W$ as $R\,\hat W$, with $\hat W = \hat\mu\, W_{\mathrm{mm}}$ of length 1, plus a part across it. The
 # rows with $\lambda_{it} > 0$ we call *tight* here (in lessons 07 and 16 all that are met with equality).
 # Along $\hat W$ their leads are $\hat\mu R$, and no other is shorter.
 #
 # **What $r$ has to be.** If the direction of $W$ converges to $\hat W$ and steps are short, the pull ends up
 # parallel to $\hat W$, too. Rows with longer leads fade. So the tight rows' pulls add up to a multiple of
-# $\sum\lambda_{it} A_{it}$; they do if there is a number $s$ with
+# $\sum\lambda_{it} A_{it}$; they do if the part across is an $r$ with, for one number $s$,
 #
 # $$c_{it}\, e^{-\langle A_{it},\, r\rangle} = s\, \lambda_{it}
 # \qquad\text{for each tight } it.$$
@@ -361,7 +362,8 @@ check("17.2", plain_length)
 # <details><summary>By hand</summary>
 #
 # $R \approx 579$: that is 5,790 steps of 0.1, $(15 \cdot 579)^{2/3} \approx 420$ growing ones, $.292 \cdot
-# 579 \approx 169$ of Polyak's, and $e^{.292 \cdot 579} / 10^{-1.7} \approx 10^{75}$ plain ones.
+# 579 \approx 169$ of Polyak's, and $e^{.292 \cdot 579} / 10^{-1.7} \approx 10^{75}$ plain ones (from the
+# medians; the median of each problem's own is $10^{78}$).
 # </details>
 
 # %% [markdown]
@@ -435,20 +437,20 @@ log_j = [  # log10 of the plain steps to every fifth place, (40, places)
 theta, R, log_j = short.angle[4::5].T, short.R[4::5].T, np.array(log_j)
 plain = np.array([helper.lasting(*run, ONE) for run in zip(theta, log_j, strict=True)])  # (40,)
 there = ~np.isnan(plain)
-late = int(np.flatnonzero(~there)[0])
+orange = int(np.flatnonzero(~there)[0])
 print(f"within one degree: {there.sum()} of 40; the other had other tokens up to step "
-      f"{round(short.last_change[late], -3):,}")  # fmt: skip
+      f"{round(short.last_change[orange], -3):,}")  # fmt: skip
 said = [plain_length(*short.tight[k], 1.0, 1e20) for k in range(40)]
 close = abs([np.interp(20, log_j[k], R[k]) / said[k] for k in range(40)] - np.ones(40)) < 0.01
 print(f"R read at 10^20 plain steps: exercise 17.2 agrees to 1% in {close.sum()} of 40")
-assert close[there].all(), again.format("17.2")
+assert close.sum() >= 38, again.format("17.2")
 assert there.sum() == 39, again.format("17.3")
-assert abs(np.degrees(short.angle[short.at.index(10_000), late]) - 34) < 0.5  # in Figure 2
+assert abs(np.degrees(short.angle[short.at.index(10_000), orange]) - 34) < 0.5  # in Figure 2
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4))
 for k in range(40):
-    color, width, label = (ORANGE, 2, "tokens change late") if k == late else (BLUE, 0.8, None)
+    color, width, label = (ORANGE, 2, "tokens change late") if k == orange else (BLUE, 0.8, None)
     ax.semilogy(log_j[k], np.degrees(theta[k]), color=color, linewidth=width, label=label)
 reach = np.linspace(10, 150, 100)
 ax.semilogy(reach, np.degrees(np.arctan(0.292 * math.hypot(7.0, 7.3) / (LN10 * (reach - 1.7)))),
@@ -485,7 +487,7 @@ show(
 # ★★☆ · 15 minutes
 #
 # Find $M$. A step adds $\eta$ to $R$; so with short steps each eigenvector's part of $u$ shrinks as
-# $e^{-\kappa R}$, with its eigenvalue $\kappa$ (not lesson 09's). Return by how much $R$ has to grow until
+# $e^{-\kappa R}$, with its eigenvalue $\kappa$. Return by how much $R$ has to grow until
 # the slowest part of $u$ is smaller by a factor of $e$. You get `rows`, two or more and independent, and
 # `lam` as before.
 #
@@ -563,41 +565,83 @@ check("17.4", settling_length)
 # O(e^{-\kappa R})$. Once $u$ and $e^{-R}$ are smaller, the same holds with a $\kappa$ nearer to the minimum.
 # </details>
 #
-# So a run should have settled when $\kappa_{\min} R$ *and* $\delta R$ are a few. We count on six hundred
-# other problems, which meet the box's conditions on rows and steps, at three lengths $R$. The error is how
-# far what is across, inside the span, is off $r$, as a share of all that is across. **Predict:** at one
-# degree, $R = 579$, has a run settled?
+# **Will the tokens last?** A better token $j$, with $c_j < 0$, is pushed up and may overtake. We forecast that
+# from the state at some length $R_1$. Take the SVM of the rows with $c > 0$ alone: in a unit of $R$ the lead
+# of $j$ grows by $\delta_j$ more than its tight ones, and loses $y$ to its own push. In the span of the tight
+# rows they undo the push; along the rest $A_\perp$ of $A_j$ it stays. So $y$ grows by $P = |c_j|\, \lVert
+# A_\perp\rVert^2\, e^{-\langle A_j, W\rangle} / \lVert G\rVert$ at first, then as push over pull:
+#
+# $$\frac{\mathrm dy}{\mathrm dR} = P\, e^{\,y - \delta_j (R - R_1)}.$$
+#
+# **Predict,** with a pencil: when does $y$ run away, to infinity at a finite $R^*$, and where is that?
+#
+# <details><summary>By hand</summary>
+#
+# Integrate $e^{-y}\,\mathrm dy$: $e^{-y} = 1 - \frac{P}{\delta_j}\bigl(1 - e^{-\delta_j (R - R_1)}\bigr)$.
+# That comes to 0 if and only if $P > \delta_j$, at $R^* = R_1 - \frac{1}{\delta_j}\log(1 - \delta_j / P)$
+# (for $\delta_j = 0$ at $R_1 + 1/P$). So a better token with $\delta_j \le 0$ always overtakes: hence the boxes' $c_{it} > 0$
+# on tight rows.
+# </details>
+#
+# So a run should have settled when $\kappa_{\min} R$ *and* $\delta R$ are a few and no token runs away. We
+# count on six hundred other problems, at three lengths $R$. The error is how far what is across, inside the
+# span, is off $r$, as a share of all that is across. **Predict:** at one degree, $R = 579$, has a run
+# settled?
+
 
 # %%
-# (600,): kappa_min, delta, are the tokens at R = 200 the last; (3, 600), at the three lengths: how
-# far it is off r, and how far R tan(theta) is from the law with the memory there
-slow, ties, soon, off, wide = helper.settled(range(2, 8), weights_to_come, settling_length)
+def runs_away(P, delta, R_1):
+    """The R at which y is infinite, if y = 0 at R_1 and dy/dR = P e^(y - delta (R - R_1)); inf: never."""
+    if delta >= P:
+        return math.inf
+    return R_1 - math.log1p(-delta / P) / delta if delta else R_1 + 1 / P
+
+
+# (600,): kappa_min, delta, the R* forecast at R = 200, the R at which tokens do change; (3, 600), at the
+# three lengths: how far it is off r, and how far R tan(theta) is from the law with the memory there
+slow, ties, told, changed, off, wide = helper.settled(
+    range(2, 8), weights_to_come, settling_length, runs_away
+)
+flagged, change = told < 2000, changed < math.inf
 print(f"settling length: {np.median(1 / slow):.0f} in the median")
 print(
-    "          off r by over 1%, of all, and where kappa_min R is        above 4, tokens   the law's constant"
+    "          off r by over 1%, of all, and where kappa_min R is        above 4, change   the law's constant"
 )
-print("                                             above 4, delta R is         change          is off")
-print("    R     all    below 2     2 to 4     below 4    above 4           later         by over 5%")
+print("                                             above 4, delta R is         forecast        is off")
+print("    R     all    below 2     2 to 4     below 4    above 4       at R = 200      by over 5%")
 total = np.zeros((2, 2), int)
 for R, e, f in zip((200, 600, 2000), off > 0.01, wide > 0.05, strict=True):
     late, both = R * slow > 4, (R * slow > 4) & (R * ties > 4)
-    parts = (R * slow < 2, ~late & (R * slow >= 2), late & ~both, both & soon, both & ~soon)
+    parts = (R * slow < 2, ~late & (R * slow >= 2), late & ~both, both & ~flagged, both & flagged)
     groups = [e, *(e[x] for x in parts), f]
     print(f"{R:5d}", *(f"{group.sum():5d} of {len(group):3d}" for group in groups))
     total += [[group.sum(), len(group)] for group in groups[4:6]]
     assert groups[1].mean() > 0.95, again.format("17.4")
-print("above 4, the three together: off in {} of {}; tokens change later: {} of {}".format(*total.flat))
+print("above 4, the three together: off in {} of {}; change forecast: {} of {}".format(*total.flat))
 assert total[0, 0] <= 2 < 3 <= total[1, 0], again.format("17.4")
+print("\nby R = 2,000:    forecast at R = 200    not forecast")
+for name, group in {"tokens change": change, "tokens last": ~change}.items():
+    print(f"{name:15s}{(group & flagged).sum():15d}{(group & ~flagged).sum():18d}")
+early = (told / changed)[change & flagged]
+print(f"R* over the R at which they change: {early.min():.2f} to {early.max():.2f}")
+assert (flagged == change).all()
+assert 0.75 < early.min() < early.max() < 1
+for step in (1000, 2000, 5000):
+    found = helper.forecast_at(short, step, runs_away)
+    print(f"Figure 2, from step {step:,}: R* = {found[orange]:,.0f} for the orange run, none for the others")
+    assert np.flatnonzero(found < math.inf).tolist() == [orange]
 
 # %% [markdown]
-# The settling length is 167 in the median, and one degree 3.5 such lengths away: at $R = 600$ still 250 of
-# six hundred are off $r$ by over 1%. The angle is less sensitive: the law's constant is off by over 5% in 65.
+# One degree is 3.5 settling lengths away: at $R = 600$ still 250 of six hundred are off $r$ by over 1%. The
+# law's constant is less sensitive: 65 are off by over 5%.
 #
-# Where both numbers are above 4, 1 of 535 is off if the tokens at $R = 200$
-# are the last, and 4 of 9 if they change later, as in Figure 2's orange run.
+# Where both numbers are above 4, 1 of 535 is off if at $R = 200$ no change of tokens was forecast, and 4 of 9
+# if one was. All seven changes were forecast, and no other. (Six hundred fresh problems: 4 of 5 changes, no
+# false alarm.) They come somewhat after $R^*$: to overtake takes some way, too. Figure 2's orange run changes
+# at $R \approx 1{,}500$, after $10^{133}$ plain steps: a forecast nobody could wait for.
 #
-# **The threshold.** We start the twenty problems at $R = 10^6$, off the remainder by a random .01 in each
-# direction of the span, and count how many are ever off by more than a share of a step in steps 500 to 700.
+# **The threshold.** From $R = 10^6$, and off the remainder by a random .01 in each direction of the span, how
+# far are the twenty problems ever off in steps 500 to 700?
 
 # %%
 # `laws`: rows, lam and c of each problem (an error where the law's conditions fail); star: its eta*
@@ -683,31 +727,27 @@ widgets.sliders(
 #
 # Now the title's question, with longer steps, too, in units of $\eta^*$. Plain descent's steps are read, the
 # others' counted: 21,000 of 0.1, 700 of the rest. *By hand* is the clock at the length where the law, with
-# NGD's memory, has one degree. *Stays* is the step from which on a run is below one degree.
+# NGD's memory, has one degree. *Stays* is the step from which on a run is below one degree, *late* that step
+# over by hand.
 #
-# Why is a run late? Where it begins to stay we read three factors. *Clock* is $R$ over what the clock says at
-# that step; *law* is $R$ over the length at which the law, with the run's own memory, has one degree;
-# *memory* is the law's constant with this memory, over that with NGD's. In each problem, stays over by hand
-# is law times memory over clock (for growing steps, to the power $2/3$). $q$ is $\lVert u\rVert$ over the
-# constant. Medians are over the runs that stay; *other tokens* counts runs that select others than NGD. Below
-# are twenty larger problems, $n = 8$, $T = d = 12$. **Predict:** which factor is off at $2\eta^*$, and which
-# at $8\eta^*$?
+# Where a run begins to stay we read three factors. *Clock* is $R$ over what the clock says at that step;
+# *law* is $R$ over the length at which the law, with the run's own memory, has one degree; *memory* is the
+# law's constant with this memory, over that with NGD's. In each problem, late is law times memory over clock
+# (for growing steps, to the power $2/3$). Medians are over the runs that stay; *other tokens* counts runs
+# that select others than NGD. **Predict:** which factor is off at $2\eta^*$, and which is, too, at
+# $4\eta^*$?
 
 
 # %%
 def race(raced, on, *svm_and_constant):
     """Print medians for each run: path, steps, scale and power of its clock."""
     for name, run in raced.items():
-        # `medians`: those of this table; how many select other tokens; quartiles of stays over by hand; and
-        # how far law is from sqrt(1 + q^2)
-        row, other, late, apart = helper.medians(name, *run, on, *svm_and_constant, weights_to_come, ONE)
-        print("{:13s}{:9,}{:9,}{:9.2f}{:8.2f}{:9.2f}{:7.2f}".format(name, *row), f"{other:7d} of 20")
-        if name == "NGD, 0.9 eta*":
-            print(f"{'':13s}stays over by hand: quartiles {late[0]:.2f} and {late[2]:.2f}")
-            assert 0.98 < late[0] < late[2] < 1.08, again.format("17.2")
-        slow = name[5:6] in "248" or name == "Polyak"
-        assert late[1] > 1.1 if slow else abs(late[1] - 1) < 0.06, again.format("17.2")
-        assert apart < 0.12 if name[5:6] == "8" else apart < 0.06, again.format("17.1")
+        # those of this table; how many select other tokens; how far law is from what a perpendicular u gives
+        row, other, apart = helper.medians(name, *run, on, *svm_and_constant, weights_to_come, ONE)
+        print("{:13s}{:9,}{:9,}{:8.2f}{:8.2f}{:8.2f}{:9.2f}".format(name, *row), f"{other:8d} of 20")
+        slow = name[5:6] in "24" or name == "Polyak"
+        assert row[2] > 1.1 if slow else abs(row[2] - 1) < 0.06, again.format("17.2")
+        assert apart < 0.06, again.format("17.1")
 
 
 def short_first(name, rule, on, chosen, laws, constant):
@@ -724,57 +764,37 @@ medians, off = np.median([mu, r, r_0, log_s], 1), [0.001, 0.06, 0.06, 0.06]
 assert np.allclose(medians, [0.292, 7.0, 7.3, -1.7], atol=off), again.format("17.2")
 
 raced = {"NGD, 0.1": (short.W[:, :20], short.at, 0.1, 1)}
-raced |= {f"NGD, {k} eta*": (paths[k], at, k * star, 1) for k in (0.9, 2, 4, 8)}
+raced |= {f"NGD, {k} eta*": (paths[k], at, k * star, 1) for k in (0.9, 2, 4)}
 raced["growing"] = descend(rules["growing"], at)[0], at, 1 / 15, 1.5
 raced["Polyak"] = descend(rules["Polyak"], at)[0], at, 1 / mu, 1
-print("(medians)      by hand    stays    clock     law   memory      q   other tokens")
+print("(medians)      by hand    stays    late   clock     law   memory    other tokens")
 by_hand = np.median(mu * constant / math.tan(ONE) / LN10 - log_s)
 print(f"plain, log10 {by_hand:9.0f}{np.median(plain[:20]):9.0f}")
 race(raced, tokens, chosen, solution, laws, constant)
+early = helper.across(laws, paths[0.9][49], weights_to_come)[2] / math.tan(ONE)  # memory of step 50
+late = np.quantile(steps[1] / (early / (0.9 * star)), [0.25, 0.75])
+print("NGD, 0.9 eta*, by hand with the memory of its step 50: late's quartiles {:.2f}, {:.2f}".format(*late))
+assert 0.98 < late[0] < late[1] < 1.09, again.format("17.1")
 print("after 300 steps of 0.1:")
 short_first("NGD, 2 eta*", lambda j, W, g: 2 * star, tokens, chosen, laws, constant)
 short_first("Polyak", rules["Polyak"], tokens, chosen, laws, constant)
 
-print("\nlarger problems")
-larger = data.random_tokens(8, 12, 12, trials=20, seed=6)
-theirs = descend(lambda j, W, g: 0.1, [3000], larger)[0][-1]
-chosen, best, laws, longest = helper.svm_of(larger, theirs)
-raced = {}
-for k in (0.9, 2, 4, 8):
-    path, *_ = descend(lambda j, W, g, k=k: k * longest, at, larger)
-    raced[f"NGD, {k} eta*"] = path, at, k * longest, 1
-constant = helper.across(laws, theirs, weights_to_come)[2]
-race(raced, larger, chosen, best, laws, constant)
-print("after 300 steps of 0.1:")
-for k in (2, 4):
-    short_first(f"NGD, {k} eta*", lambda j, W, g, k=k: k * longest, larger, chosen, laws, constant)
-print("from step 1, each against the SVM of its own tokens:")
-for name, (path, when, *_) in raced.items():
-    stays, other, less = helper.against_own(path, when, larger, chosen, ONE)
-    u = {"4": 20, "8": 100}.get(name[5:6], 10)  # as above
-    said = f"stays {u * round(np.median(stays) / u):4d}   other tokens {other.sum():2d}"
-    print(f"{name:15s} {said}, {less.sum():2d} of them with less loss in the end")
-
 # %% [markdown]
-# By hand is right to 6% in the median for steps of 0.1, of $.9\eta^*$ and growing ones; plain descent's
-# exponent, to one.
+# By hand is right to 6% in the median for steps of 0.1, of $.9\eta^*$ and growing ones (late, as *memory*
+# says); plain descent's exponent, to one.
 #
 # **Clock, then law.** At $2\eta^*$ $R$ is 73% of $\eta j$. A zigzag adds a part $u$ that does not fade. Were
-# it perpendicular to $r + r_0$, *law* would be $\sqrt{1 + q^2}$: up to $4\eta^*$ it is, to 6% (the medians).
+# it perpendicular to $r + r_0$, it would add its square to theirs: so *law* is, to 6% (the medians).
 #
 # **Memory.** Long *first* steps leave more: the constant is 5% larger at $2\eta^*$, 8% with Polyak's steps,
 # which therefore lie above the one curve of Figure 1. After 300 steps of 0.1 it is at most 2% with both.
 #
 # **What longer steps change.** At $4\eta^*$ half of the clock is left, so $R$ grows twice as fast as with
-# $\eta^*$; law and memory take much of it back. Some runs turn to another SVM: of the larger problems 4 of
-# twenty at $.9\eta^*$, and 12 at $8\eta^*$. After 300 steps of 0.1 none does at 2 or $4\eta^*$. We saw no
-# cost: the twenty come to their own SVMs about as soon, and up to $4\eta^*$ 15 of 19 with *less* loss in the
-# end.
+# $\eta^*$; law and memory take much of it back. Some runs turn to another SVM (17.7).
 #
 # **The answer:** the length decides the angle, the clock the steps to it. At $.9\eta^*$, where the tokens are
-# NGD's, the steps are known to 8% in the middle half of the problems, from the SVM and a memory (ours was
-# read after ten times as many). Here 2 to $4\eta^*$ took the fewest steps; short ones first kept NGD's
-# tokens.
+# NGD's, the steps are known to 9% in the middle half of the problems, from the SVM and the memory of the
+# run's own step 50. Here 2 to $4\eta^*$ took the fewest steps.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.6 Every rate in one table *(optional)*
@@ -830,8 +850,8 @@ for parameter in stored:
 #
 # <details><summary>Growing steps</summary>
 #
-# They are between two rates: $j^{-3/2}$ below $\eta^*$, by the law; and far above it about $1/j$, as $u$ is
-# about as long as a step, and $R$ as $j$ of them.
+# They are between two rates: $j^{-3/2}$ below $\eta^*$, by the law; and far above it about $1/j$ (-.93
+# in steps 6,000 to 60,000), as $u$ is about as long as a step, and $R$ as $j$ of them.
 # </details>
 #
 # *Stated* rates ([F], sources below) are bounds, up to logarithms, for linear models and decaying steps.
@@ -858,19 +878,49 @@ for row, (name, what, *_) in enumerate(table):
         ngd = there
     if name in ("growing", "Polyak"):
         assert np.nanmax(abs(there / ngd - 1)[3:]) < (0.05 if name == "growing" else 0.11)
-        assert (there / ngd)[:2].max() < 1 / 5
+        assert (there / ngd)[:2].max() < 1 / 9
 
 # %% [markdown]
 # At equal length growing steps have NGD's angle to 5%, on all three, and Polyak's to 11% on $W$ (memory);
-# after 500 steps on $p$ and $W$ NGD's is over five times theirs. (A blank: not run, or not recorded there.)
+# after 500 steps on $p$ and $W$ NGD's is over nine times theirs. (A blank: not run, or not recorded there.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 17.7 Claims and measurements *(optional)*
+# ## 17.7 Larger problems, and the claims *(optional)*
+#
+# Twenty larger problems, $n = 8$, $T = d = 12$, raced as in 17.5. **Predict:** how many runs with steps of
+# $8\eta^*$ select other tokens than NGD, and is that bad?
+
+# %%
+larger = data.random_tokens(8, 12, 12, trials=20, seed=6)
+theirs = descend(lambda j, W, g: 0.1, [3000], larger)[0][-1]
+chosen, best, laws, longest = helper.svm_of(larger, theirs)
+raced = {}
+for k in (0.9, 2, 4, 8):
+    path, *_ = descend(lambda j, W, g, k=k: k * longest, at, larger)
+    raced[f"NGD, {k} eta*"] = path, at, k * longest, 1
+constant = helper.across(laws, theirs, weights_to_come)[2]
+race({name: run for name, run in raced.items() if "8" not in name}, larger, chosen, best, laws, constant)
+print("after 300 steps of 0.1:")
+for k in (2, 4):
+    short_first(f"NGD, {k} eta*", lambda j, W, g, k=k: k * longest, larger, chosen, laws, constant)
+print("from step 1, each against the SVM of its own tokens:")
+for name, (path, when, *_) in raced.items():
+    stays, other, less = helper.against_own(path, when, larger, chosen, ONE)
+    u = {"4": 20, "8": 100}.get(name[5:6], 10)  # as above
+    said = f"stays {u * round(np.median(stays) / u):4d}   other tokens {other.sum():2d}"
+    print(f"{name:15s} {said}, {less.sum():2d} of them with less loss in the end")
+
+# %% [markdown]
+# Of these twenty problems 4 turn to another SVM at $.9\eta^*$, and 12 at $8\eta^*$ (of other draws of the
+# small ones some do, too). After 300 steps of 0.1 none does at 2 or $4\eta^*$. The twenty come to their own
+# SVMs about as soon; of the runs that differ, 7 of 9 have less loss in the end at $4\eta^*$, 6 of 12 at
+# $8\eta^*$.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | one curve | equal angles at equal length | GD, growing: to 2% in 19 of 19 |
-# | $u$ fades | when $\kappa_{\min} R$ and $\delta R$ are a few | above 4, tokens kept: off in 1 of 535 |
+# | one curve | equal angles at equal length | GD, growing: to 2% in 19 of 19; on other draws a few to 9% |
+# | $u$ fades | when $\kappa_{\min} R$ and $\delta R$ are a few | above 4, tokens last: off in 1 of 535 |
+# | tokens last | unless some $P > \delta_j$ | 593 of 593; the 7 forecast to change do |
 # | one degree, plain and $.9\eta^*$ | $10^{78}$ and 280 steps | $10^{79}$ and 280, to the run's end |
 # | the longest step | $2 / \kappa_{\max}$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
 
