@@ -398,7 +398,7 @@ def medians(
     # rounding errors grow in wide zigzags: coarser there
     units = (20, 0.2, 0.1, 0.2, 0.1) if name[5:6] == "4" else (20, *4 * [0.01])
     columns = hand, run[0], run[0] / hand, *run[1:4]
-    row = [u * round(np.nanmedian(x) / u) for u, x in zip((10, *units), columns, strict=True)]
+    row = [u * round(np.nanmedian(x) / u) for u, x in zip((5, *units), columns, strict=True)]
     square = np.nanmedian(np.hypot(1, run[4]))
     return row, int(other.sum()), abs(np.nanmedian(run[2]) / square - 1)
 

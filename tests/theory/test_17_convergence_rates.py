@@ -156,6 +156,50 @@ def test_near_the_remainder_steps_below_the_longest_settle_at_the_slowest_rate(n
     assert ((sizes[-1] / sizes[-21])[late] ** (1 / 20) / rate[late] > 0.9).all()
 
 
+def runs_away(P, delta, R_1):
+    """As in the lesson: where y' = P e^(y - delta (R - R_1)) is infinite."""
+    if delta >= P:
+        return math.inf
+    return R_1 - math.log1p(-delta / P) / delta if delta else R_1 + 1 / P
+
+
+@pytest.mark.parametrize(("P", "delta"), [(0.02, 0.01), (0.02, 0.0199), (0.02, 0.0), (0.02, -0.05)])
+def test_the_lost_lead_is_infinite_where_the_formula_says(P, delta):
+    """R as a function of z = e^-y, whose slope -P e^(-delta R) does not blow up; below P = delta never."""
+    R, z, h = 0.0, 1.0, 1e-2
+    while z > 0:
+        z, R = z - h * P * math.exp(-delta * (R + h / 2)), R + h
+    assert abs(R - runs_away(P, delta, 0.0)) < 0.01 * R + h
+    assert runs_away(0.01, 0.011, 0.0) == math.inf
+    assert 1 - 0.01 / 0.011 > 0  # z stays above that
+
+
+@pytest.mark.parametrize(
+    ("n", "T", "d", "seeds"),
+    [(6, 8, 10, (20, 24)), (8, 12, 12, (201, 202)), (4, 6, 16, (7, 8)), (12, 6, 8, (1, 2))],
+)
+def test_which_tokens_change_late_is_forecast(n, T, d, seeds, monkeypatch):
+    """From the state at R = 200 alone, up to R = 2,000, on other draws and sizes: at most one false alarm and
+    one change of tokens missed, and each comes after R* and before 1.5 of it."""
+    monkeypatch.setitem(replicate.SIZES, "W", (n, T, d))
+    found = []
+    for seed in seeds:
+        run = replicate.descent("W", 100, seed, 0.5, list(range(400, 4001, 20)))
+        told = replicate.forecast(run.tokens, run.path[0], 200.0, runs_away)
+        chosen = [geometry.selected_tokens(run.tokens.compare(run.tokens.z @ W.mT)) for W in run.path]
+        other = torch.stack([(one != chosen[0]).any(-1) for one in chosen])
+        when = np.where(other[-1], 200 + 10 * other.int().argmax(0), np.inf)
+        found.append((told, when))
+    told, when = np.concatenate(found, 1)
+    flagged, change = told < 2000, when < np.inf
+    assert (flagged & ~change).sum() <= 1
+    assert (change & ~flagged).sum() <= 1
+    both = flagged & change
+    assert both.sum() >= 2
+    assert (told[both] < when[both] + 10).all()  # the changes are known to 10
+    assert (when[both] < 1.5 * told[both]).all()
+
+
 def test_one_curve_for_two_clocks(long_run):
     tokens, selected, _, solution, _, path = long_run
     other = models.CrossAttention(tokens.X.shape[-1], trials=8)
@@ -408,7 +452,7 @@ def test_muons_polynomial_keeps_its_gap_open(monkeypatch):
 @pytest.mark.parametrize("b", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("factor", [1.2, 2.0, 4.0])
 def test_what_a_zigzag_of_two_rows_leaves_of_the_clock(b, factor):
-    """Question 3: steps from anywhere on the side of the SVM end in the two-cycle, and below eta* on it."""
+    """Question 2: steps from anywhere on the side of the SVM end in the two-cycle, and below eta* on it."""
     rows, step = np.array([[1.0, b], [1.0, -b]]), 2 * factor / b**2
 
     def end(step):
