@@ -950,7 +950,8 @@ progress("17")
 # ## Summary
 #
 # - **One curve:** near $r$, steps below $\eta^*$ settle, unless a token runs away ($P > \delta_j$). When
-#   $\kappa_{\min} R$ and $\delta R$ are a few, the angle is about $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$.
+#   $\kappa_{\min} R$ and $\delta R$ are a few, the angle is about
+#   $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$.
 # - **Many clocks:** below $\eta^*$ $R$ is $\log(\eta s j)/\hat\mu$ for plain descent, $\eta j$ for NGD and
 #   $\frac23\eta j^{3/2}$ for growing steps. Longer steps zigzag: the clock loses, then the law.
 
