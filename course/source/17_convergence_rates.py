@@ -740,6 +740,7 @@ widgets.sliders(
 # %%
 def race(raced, on, *svm_and_constant):
     """Print medians for each run: path, steps, scale and power of its clock."""
+    print("medians        by hand    stays    late   clock     law   memory    other tokens")
     for name, run in raced.items():
         # those of this table; how many select other tokens; how far law is from what a perpendicular u gives
         row, other, apart = helper.medians(name, *run, on, *svm_and_constant, weights_to_come, ONE)
@@ -766,10 +767,9 @@ raced = {"NGD, 0.1": (short.W[:, :20], short.at, 0.1, 1)}
 raced |= {f"NGD, {k} eta*": (paths[k], at, k * star, 1) for k in (0.9, 2, 4)}
 raced["growing"] = descend(rules["growing"], at)[0], at, 1 / 15, 1.5
 raced["Polyak"] = descend(rules["Polyak"], at)[0], at, 1 / mu, 1
-print("medians        by hand    stays    late   clock     law   memory    other tokens")
 by_hand = np.median(mu * constant / math.tan(ONE) / LN10 - log_s)
-print(f"plain, log10 {by_hand:9.0f}{np.median(plain[:20]):9.0f}")
 race(raced, tokens, chosen, solution, laws, constant)
+print(f"plain, log10 {by_hand:9.0f}{np.median(plain[:20]):9.0f}")
 early = helper.across(laws, paths[0.9][49], weights_to_come)[2] / math.tan(ONE)  # memory of step 50
 late = np.quantile(steps[1] / (early / (0.9 * star)), [0.25, 0.75])
 print("NGD, 0.9 eta*, by hand with the memory of its step 50: late's quartiles {:.2f}, {:.2f}".format(*late))
