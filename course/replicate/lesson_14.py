@@ -1,5 +1,6 @@
 """Lesson 14 at length: which choices of tokens one W can make for all positions, and which training makes."""
 
+import numpy as np
 import torch
 
 from course.replicate.stored import Measured
@@ -53,6 +54,38 @@ def feasible_by_size(size, tokens, *, trials, seed):
     return {"random": reached(svm.attention_problem(X, z, choice))}
 
 
+def share_possible(seen, d, share_of):
+    """Lesson 12's Proposition, the mean of (-1)^(J - R): which share of random choices some W makes.
+
+    Args:
+        seen: how many tokens each position sees.
+        d: the dimension.
+        share_of: for each number of tokens seen, the shares of draws with 0, 1, 2, ... ties.
+    """
+    chance = np.zeros(
+        (len(seen) + 1, sum(seen) + 1)
+    )  # signed: b positions with d ties or more, S in the rest
+    chance[0, 0] = 1
+    for m in seen:
+        now = np.zeros_like(chance)
+        for ties, share in enumerate(share_of[m]):
+            if ties >= d:
+                now[1:] += (-1) ** ties * share * chance[:-1]
+            else:
+                now[:, ties:] += (-1) ** ties * share * chance[:, : chance.shape[1] - ties]
+        chance = now
+    b, S = np.indices(chance.shape)
+    R = d * np.minimum(b, d) + np.minimum(d * np.maximum(d - b, 0), S)
+    return float((chance * (-1.0) ** R).sum())
+
+
+def ratio(below, above):
+    """The ratio of means over paired runs, for two arrays (runs, ...), and half its 95% interval."""
+    below, above = (each.reshape(len(each), -1).mean(1) for each in (below, above))
+    found = below.mean() / above.mean()
+    return found, 1.96 * (below - found * above).std() / above.mean() / len(below) ** 0.5
+
+
 def attention_after(tokens, *steps):
     """Attention after so many growing normalised steps from W = 0, and W: one pair for each of ``steps``."""
     model = models.CrossAttention(tokens.X.shape[-1], trials=tokens.trials[0])
@@ -79,6 +112,14 @@ def pulled_wrongly(tokens, n, T):
     return y * ((lean @ inner @ lean.mT * inner) @ y[..., None])[..., 0] < 0
 
 
+def step_lowers(tokens, n, T):
+    """Whose y_k f_k the whole first step lowers, as in `pulled_wrongly`, with full attention: (..., n, T)."""
+    values = (tokens.X @ tokens.v[..., None, :, None])[..., 0]
+    u = ((values - values.mean(-1, keepdim=True))[..., None] * tokens.X).mean(-2)  # (..., n, d)
+    step = torch.einsum("...ik,...id,...ike->...de", tokens.y.unflatten(-1, (n, T)), u, tokens.X)
+    return tokens.y.unflatten(-1, (n, T)) * torch.einsum("...id,...de,...ike->...ik", u, step, tokens.X) < 0
+
+
 def misses(size, mask, *, trials, seed):
     """Which positions miss their best token, for a size "n T d": (n, 16), filled up with False.
 
@@ -96,8 +137,35 @@ def misses(size, mask, *, trials, seed):
     return {**filled, "feasible": status == "optimal"}
 
 
+def missed_by_lag(size, *, trials, seed):
+    """How many positions miss, by how far their best token lags after one step, for a size "n T d".
+
+    The lag is the largest logit less the best token's after one step from W = 0, over the standard deviation
+    of the position's logits. Counted are all positions and those that miss after 500 steps, full attention,
+    (6,) each: lag 0, up to 0.5, 1, 1.5 and 2, and more.
+    """
+    n, T, d = map(int, size.split())
+    tokens = positions(n, T, d, "full", trials=trials, seed=seed)
+    (early, _), (late, _) = attention_after(tokens, 1, 500)
+    h = early.log()  # but for a constant
+    best = h.gather(-1, tokens.optimal[..., None])[..., 0]
+    lag = (h.amax(-1) - best) / h.std(-1, correction=0)
+    kind = torch.nn.functional.one_hot(torch.bucketize(lag, torch.tensor([0, 0.5, 1, 1.5, 2]).to(lag)), 6)
+    missed = (geometry.selected_tokens(late) != tokens.optimal)[..., None]
+    return {"number": kind.sum(-2).to(torch.int16), "missed": (kind * missed).sum(-2).to(torch.int16)}
+
+
 SHAPES = ["1 3 2", "1 5 3", "6 5 6", "2 8 4", "2 8 5", "2 8 6", "1 16 5", "1 16 6", "1 16 7"]
 SIZES = ["2 3 5", "2 5 7", "2 8 10", "2 16 16"]
+ROOMS = [
+    *(f"2 5 {d}" for d in (7, 11, 16, 23)),
+    *(f"4 5 {d}" for d in (10, 16, 23, 32)),
+    *(f"9 5 {d}" for d in (15, 24, 34, 48)),
+    *(f"2 3 {d}" for d in (4, 5, 7, 10)),
+    *(f"2 8 {d}" for d in (10, 17, 24)),
+    "8 8 20",
+    *(f"2 16 {d}" for d in (16, 28, 40)),
+]
 
 MEASURED = [
     Measured(
@@ -128,6 +196,16 @@ MEASURED = [
         trials=720,
         batch=120,
         paired=("mask",),
-        minutes=4,
+        minutes=2,
+    ),
+    Measured(
+        "14.room",
+        "How many positions miss their best token, full attention, at several n, T and d, by what the first "
+        "step does to them.",
+        missed_by_lag,
+        {"size": ROOMS},
+        trials=360,
+        batch=120,
+        minutes=1,
     ),
 ]

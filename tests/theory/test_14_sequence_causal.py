@@ -7,7 +7,8 @@ feasible with the probability of the kinematic formula, d^2 degrees of freedom a
 positions use up (Cover's count where T = 2); norms of the positions' own W add up in squares in high
 dimension; causal masks select the best tokens no more often than random masks that show as many; the first
 step pulls a share Q(sqrt(d/(T - 1))) the wrong way, and these miss more often; nearly all misses are where it
-raises the logit of another token than the best most, though most such positions recover; padding without a
+raises the logit of another token than the best most, though most such positions recover, the more the smaller
+its lead; at T = 5 the share of misses goes about as 1 over d^2 / sum nu, whatever n and d; padding without a
 mask wins where all scores are negative, with the chance 2^-m; ties grow like the logarithm of the number of
 tokens.
 """
@@ -24,6 +25,7 @@ from course.replicate.lesson_14 import (
     attention_after,
     feasible_by_size,
     misses,
+    missed_by_lag,
     positions,
     random_choice,
 )
@@ -216,6 +218,33 @@ def test_nearly_all_misses_are_where_the_first_step_raises_another_token_most(si
     assert other.double().mean() < 0.5
     assert 0.05 < missed[other].double().mean() < 0.5
     assert missed[~other].double().mean() < 0.05
+
+
+def test_room_sets_the_share_of_misses_at_five_tokens():
+    """Rooms of about 9 and 37 at n = 3, 6 and 14: shares alike at one room, a fifth to 0.45 left at the other."""
+    share = {}
+    for size in ("3 5 13", "6 5 19", "14 5 28", "3 5 27", "6 5 38", "14 5 58"):
+        found = missed_by_lag(size, trials=120, seed=96)
+        share[size] = float(found["missed"].sum() / found["number"].sum())
+    near, far = list(share.values())[:3], list(share.values())[3:]
+    assert max(near) < 1.5 * min(near)
+    assert max(far) < 2 * min(far)
+    assert 0.18 < sum(far) / sum(near) < 0.45
+    assert 0.4 < sum(near) / 3 * 9 < 0.9
+
+
+@pytest.mark.parametrize("size", ["3 4 8", "2 6 8", "4 8 15"])
+def test_the_further_the_best_token_lags_after_one_step_the_more_miss(size):
+    found = missed_by_lag(size, trials=360, seed=99)
+    number, missed = (found[what].sum(0) for what in ("number", "missed"))
+    none, little, much = (
+        missed[0] / number[0],
+        missed[1:3].sum() / number[1:3].sum(),
+        missed[4:].sum() / number[4:].sum(),
+    )
+    assert none < 0.04
+    assert 2 * none < little
+    assert 2 * little < much
 
 
 @pytest.mark.parametrize("size", ["2 4 6", "3 5 10", "4 8 15", "1 16 16"])
