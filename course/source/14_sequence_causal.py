@@ -7,8 +7,7 @@
 # **The question: where does training go when every position asks and one W has to answer them all?**
 #
 # In our runs it goes to one SVM over all positions. We ask what sharing one $W$ costs, and for how many
-# positions it has room. But room is not enough: training misses choices that $W$ could make, and room sets how
-# many.
+# positions it has room. Room is not enough, but it sets how often training misses.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -223,13 +222,13 @@ for sees in (visible(lengths.numpy(), 5, True), np.tile(gaps, (3, 1, 1))):
 #
 # Informally: a run that ends with one token per position, $\alpha$, goes in direction to
 # $W_{\mathrm{mm}}(\alpha)$, if $\alpha$ is locally optimal (lesson 07). What the paper proves of descent, for
-# one query a sequence, asks for more: a start near that direction too, or conditions on the first gradient
+# one query a sequence, asks for more: a start near that direction, or conditions on the first gradient
 # (lesson 12).
 #
-# Does training find it? Random tokens here have norm 1. We let the first position ask alone, then three, then all. Labels are fair coins, as
-# we ask where $W$ goes, not what it learns. A run is
-# **global** if every position that asks ends on its best token (nearly all attention there), and **local** if
-# each ends on one token, but not all on the best.
+# Does training find it? We let the first position ask alone, then three, then all. Tokens are random, of norm
+# 1, and labels fair coins, as we ask where $W$ goes, not what it learns. A run is **global** if every
+# position that asks ends on its best token (nearly all attention there), and **local** if each ends on one
+# token, but not all on the best.
 
 
 # %%
@@ -289,9 +288,9 @@ assert best[0] > best[1] > best[2] < best[3]
 # ## 14.4 What it costs that all share one W
 #
 # The margin of the SVM is $1/\lVert W_{\mathrm{mm}}\rVert$. How much does $\lVert W_{\mathrm{mm}}\rVert^2$
-# grow because all positions share one $W$? In the table, five times as many positions need nearly six times as much,
-# for the tokens that training selected. We now let chance select. We begin with orthonormal tokens, where a
-# pencil is enough.
+# grow because all positions share one $W$? Above, five times as many positions need nearly six times
+# as much, for the tokens that training selected. We now let chance select, and begin with orthonormal tokens,
+# where a pencil is enough.
 
 # %% [markdown]
 # ### Exercise 14.2: The price of a mask
@@ -458,7 +457,7 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 # freedom at $T = 8$ and 40 at $T = 16$, of 56 and 240 rows.
 #
 # The balance says why: the forecast is below $\theta^2 + 2$, and $\theta^2 < 2 \ln m$, while rows grow like
-# $m$. Here it is 0.1 to 0.7 too low. Below we take the counted $\nu_m$.
+# $m$. It is 0.1 to 0.7 too low. Below we take the counted $\nu_m$.
 #
 # <details><summary>Both bounds</summary>
 #
@@ -478,13 +477,12 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 # $$d^2 \approx \sum_{i,k} \nu_{m_{ik}}, \qquad m_{ik} \text{ tokens seen by position } k \text{ of } i .$$
 #
 # Lesson 12's Proposition holds for Gaussian tokens, other ones for each query, and fixed queries. Here all
-# positions of a sequence share its tokens, which have norm 1 and are the queries, too. A line of the first
-# table holds, for one size and mask, the first whole $d \ge 2$ with $d^2 > \sum \nu_m$, and the first at which
-# more than half of the choices are possible, random ones, and those that training *wants*, the best token for
-# every position.
+# positions of a sequence share its tokens, which have norm 1 and are the queries, too. The first table has
+# for each size and mask the first whole $d \ge 2$ with $d^2 > \sum \nu_m$, and the first at which more than
+# half of the choices are possible: random ones, and those that training *wants*, the best token everywhere.
 #
-# The second table has longer sequences, full attention and one $d$ a line. In two other draws each position has
-# tokens of its own, Gaussian or of norm 1, and a Gaussian query.
+# The second table has longer sequences, full attention and one $d$ a line. In two other draws each position
+# has tokens of its own, Gaussian or of norm 1, and a Gaussian query.
 
 
 # %%
@@ -557,10 +555,10 @@ show(
 # cannot be lower than 2; at $T = 3$, $n = 3$, causal, $d = 2$ is a tie, with 0.45 possible). The best choice
 # becomes possible there or one earlier.
 #
-# **With Gaussian tokens of their own the shares are as predicted**: in all nine lines the 95% interval holds
-# the prediction. What is left comes from our tokens. Their norm 1 makes many tokens easier, 0.46 in place of
-# 0.22 at $T = 16$, $d = 6$, in part because one position alone can choose any, each a vertex of their hull.
-# That they are shared, and are the queries, makes a few harder: 0.82 in place of 0.90 at $T = 3$, $d = 2$.
+# **With Gaussian tokens of their own the shares are as predicted**, in all nine lines within the 95%
+# interval. What is left comes from our tokens. Their norm 1 makes many tokens easier, 0.46 in place of 0.22
+# at $T = 16$, $d = 6$, in part because one position alone can choose any, each a vertex of their hull. That
+# they are shared, and are the queries, makes a few harder: 0.82 in place of 0.90 at $T = 3$, $d = 2$.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -594,8 +592,7 @@ widgets.sliders(
 #
 # If some $W$ has the best token at all positions, does training find it? Call it a **miss** where
 # a position's largest attention after 500 steps is not on its best token. The **room** is
-# $d^2 / \sum \nu_m$, what $W$ has over what a random choice uses up: section 14.5 asked where it passes 1, now
-# it is 3 or more.
+# $d^2 / \sum \nu_m$, what $W$ has over what a random choice uses up (here 3 or more).
 #
 # **Predict before you run on**: at $T = 5$, what does four times the room do to the share that misses? And
 # more sequences, at the same room?
@@ -636,16 +633,16 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** The room sets the share of misses at each $T$ (full attention, 95% intervals; the grey bar
-# falls as 1 over the room).
+# **Figure 3.** At $T = 5$ all sizes fall near one line (full attention, 95% intervals; the grey bar is 1
+# over the room, scaled).
 
 # %% [markdown]
 # **At $T = 5$, $n$ and $d$ hardly matter but through the room, and misses fall about as 1 over it from 10
 # on**: four times the room leaves a third to a quarter of them. Two, four and nine sequences at the same room
 # miss alike, up to a factor 1.6; so do two and eight at $T = 8$.
 #
-# But $T$ is not in the room. At a room of 3 to 4 the share grows from 0.06 at $T = 3$ to 0.3 at 16. And
-# six times the room leaves a fifth of it at $T = 3$, but two thirds at $T = 16$.
+# But $T$ is not in the room: at 3 to 4 the share grows from 0.06 at $T = 3$ to 0.3 at 16, and six times the
+# room leaves a fifth of it at $T = 3$, two thirds at 16.
 #
 # Who misses? Training begins at $W = 0$, so we look at its first step.
 
@@ -691,8 +688,7 @@ check("14.4", wrong_way)
 # **All positions of a sequence push along one $u_i$, each for its own label.** Position $k$ feels
 #
 # $$u_i \Big(y_{ik} + \sum_{k' \ne k} y_{ik'}\, x_{ik'}\cdot x_{ik}\Big),$$
-#
-# (here $u_i$ is a vector), and where the others outweigh $y_{ik}$, the part of its own sequence lowers
+# and where the others outweigh $y_{ik}$, the part of its own sequence lowers
 # $y_{ik} f_{ik}$. Do these miss? And where does the *whole* step, over all $n$ sequences, lower it?
 
 
@@ -723,26 +719,26 @@ for n in (1, 4, 10):
     r = 4 / 14  # (T - 1)/(T - 1 + d)
     forecast = ndtr(-((0.4 + (n - 1) * 5 / 10 * (r**2 + (1 - r**2) / 10)) ** -0.5))
     print(f"n = {n:2d} {own:49.2f} {whole:16.2f} {forecast:10.2f}")
-    assert abs(own - wrong_way(5, 10)) < 0.02 and abs(whole - forecast) < 0.035
+    assert max(abs(own - wrong_way(5, 10)), abs(whole - forecast)) < 0.035
 
 # %% [markdown]
 # Five times the steps take back hardly a miss.
 #
-# Their own sequence pulls as many the wrong way as predicted (at $T = 3$ a few more). These miss three times
-# as often as the others or more, and make 0.35 to 0.4 of the misses. The other sequences, which the exercise
-# leaves out, push along their own $u_j$: the whole step lowers the more, the larger $n$.
+# Their own sequence pulls as many the wrong way as predicted (at $T = 3$ a few more). These miss at least
+# three times as often as the others, and make 0.35 to 0.4 of the misses. The other sequences, which the
+# exercise leaves out, push along their own $u_j$: the whole step lowers the more, the larger $n$.
 #
 # <details><summary>A forecast for the whole step</summary>
 #
-# Each of the $(n - 1)T$ others adds $\pm (u_j \cdot u_i)(x_{jk'} \cdot x_{ik})$ to the sum, over
-# $\lVert u_i\rVert^2$. All $u_j$ lean toward $v$: the means of $u_j \cdot u_i$ and $\lVert u_i\rVert^2$ are
-# about as $r = (T - 1) / (T - 1 + d)$ to 1. With the rest of $u_j$ in a random direction, the sum's variance is
-# $\frac{T - 1}{d} + (n - 1) \frac Td \big(r^2 + \frac{1 - r^2}{d}\big)$. That is a little too low, as
-# $\lVert u_i\rVert$ varies.
+# Each of the $(n - 1)T$ others adds $\pm (u_j \cdot u_i)(x_{jk'} \cdot x_{ik})$ to the sum, over $\lVert
+# u_i\rVert^2$. All $u_j$ lean toward $v$: the means of $u_j \cdot u_i$ and $\lVert u_i\rVert^2$ are about as
+# $r = (T - 1) / (T - 1 + d)$ to 1. With the rest of $u_j$ in a random direction, the sum's variance is
+# $\frac{T - 1}{d} + (n - 1) \frac Td \big(r^2 + \frac{1 - r^2}{d}\big)$. That is a little too low, as $\lVert
+# u_i\rVert$ varies.
 # </details>
 #
-# Is it the shared $W$ that makes them miss, or the shared tokens? Mostly $W$. As controls, one position asks
-# alone, and each of all positions gets $T$ tokens of its own.
+# Do they miss for the shared $W$, or the shared tokens? Mostly $W$. Two controls: one position asks alone; or
+# all, each with $T$ tokens of its own.
 
 
 # %%
@@ -763,13 +759,12 @@ for size in runs["size"].values:
 
 # %% [markdown]
 # **A position that asks alone hardly misses, though the first step raises another token most in 0.1 to 0.4 of
-# cases**: $u_i$ is not $v$, as tokens overlap. Alone it recovers.
+# cases**: $u_i$ is not $v$, as tokens overlap.
 #
-# With others it may not. Later gradients have
-# $\partial f_{ik} / \partial h_{ikt} = s_{ikt}\,(v \cdot x_{it} - f_{ik})$, weighted by the token's attention:
-# a lead over the best can grow. Let the **lag** be this lead after one step, the largest logit less the best
-# token's, over the standard deviation of the position's logits. **Predict**: does a position with a lag above
-# 2 always miss?
+# Alone nearly all recover; with others many do not. Later gradients have $\partial f_{ik} / \partial h_{ikt}
+# = s_{ikt}\,(v \cdot x_{it} - f_{ik})$, weighted by the token's attention: a token ahead of the best can run
+# on. The **lag** is how far it is ahead after one step: the largest logit less the best token's, over the
+# standard deviation of the position's logits. **Predict**: does a position with a lag above 2 always miss?
 
 
 # %%
@@ -788,10 +783,10 @@ for size in runs["size"].values:
 
 # %% [markdown]
 # **Nine of ten misses have a lag, but so have 0.3 to 0.6 of all positions, and more than half of these do not
-# miss. The longer the lag, the more do**: without one 8% at most, with one above 2 from a quarter ($T = 3$) to
-# three quarters ($T = 16$).
+# miss. The longer the lag, the more do**: without one 8% at most, with one above 2 from a quarter ($T = 3$)
+# to three quarters ($T = 16$).
 #
-# Under a causal mask many see fewer tokens and have fewer to confuse; fewer miss.
+# Under a causal mask many see fewer tokens, and fewer miss.
 
 
 # %% jupyter={"source_hidden": true}
@@ -848,8 +843,8 @@ for d, least in ((20, 0.99), (8, 0.97), (3, 0.9)):
 
 # %% [markdown]
 # **At $d = 20$ and 8 padding wins almost always where all $m$ scores are negative, and hardly elsewhere.**
-# Each is negative with chance $1/2$: expect a share $2^{-m}$. At $d = 3$ six of 100 do other than their scores
-# foretell; the forecast that none ends on padding would fail in 16.
+# Each is negative with chance $1/2$: expect a share $2^{-m}$. At $d = 3$ six of 100 end otherwise; the
+# forecast that none ends on padding would fail in 16.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -895,13 +890,12 @@ progress("14")
 # - A position that sees $m$ tokens uses up $\nu_m$, by our forecast less than $2 + 2 \ln m$. Random
 #   choices become feasible where $d^2$ passes $\sum \nu_m$.
 # - **Room is not enough**: training (500 steps) misses best tokens that some $W$ has, at $T = 5$ about as 1
-#   over the room. Nine of ten times the first step raised another token most; the longer its lead, the more
-#   miss.
+#   over the room. Nine of ten have a lag after the first step; the longer, the more miss.
 # - **Padding** without a mask is a token with score 0, and wins with the chance $2^{-m}$.
 #
-# Limits: tokens were random and of norm 1, labels fair coins, steps normalised and growing. Direction:
-# $n = 3$, $T = 5$, $d = 20$ and 8; sharing: $n = 3$, $T = 5$; the count: $T = 3$ to 16; misses: $n = 2$ to 9 at
-# $T = 5$, else 2 (and 8 at $T = 8$); padding: $n = 3$.
+# Limits: tokens were random and of norm 1, labels fair coins, steps normalised and growing. Direction: $n =
+# 3$, $T = 5$, $d = 20$ and 8; sharing: $n = 3$, $T = 5$; the count: $T = 3$ to 16; misses: $n = 2$ to 9, $T =
+# 3$ to 16; padding: $n = 3$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

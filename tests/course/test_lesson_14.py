@@ -166,7 +166,7 @@ def test_pulled_the_wrong_way_is_what_the_first_step_does_to_a_sequence_alone(ma
 
 
 def test_the_whole_step_lowers_what_the_gradient_lowers_and_more_the_more_sequences():
-    """n = 1: the own part. n = 6: the change of y f along the gradient of the mean of y f; forecast within 0.04."""
+    """n = 1: the own part. n = 6: the change of y f along the gradient of its mean; forecast within 0.04."""
     alone = positions(1, 6, 9, "full", trials=50, seed=15)
     assert (step_lowers(alone, 1, 6) == pulled_wrongly(alone, 1, 6)).all()
     tokens = positions(6, 6, 9, "full", trials=100, seed=16)

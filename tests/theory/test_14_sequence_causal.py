@@ -24,8 +24,8 @@ from course import exercises
 from course.replicate.lesson_14 import (
     attention_after,
     feasible_by_size,
-    misses,
     missed_by_lag,
+    misses,
     positions,
     random_choice,
 )
@@ -221,7 +221,7 @@ def test_nearly_all_misses_are_where_the_first_step_raises_another_token_most(si
 
 
 def test_room_sets_the_share_of_misses_at_five_tokens():
-    """Rooms of about 9 and 37 at n = 3, 6 and 14: shares alike at one room, a fifth to 0.45 left at the other."""
+    """Rooms near 9 and 37, n = 3, 6, 14: shares alike; of the first 0.18 to 0.45 are left at the second."""
     share = {}
     for size in ("3 5 13", "6 5 19", "14 5 28", "3 5 27", "6 5 38", "14 5 58"):
         found = missed_by_lag(size, trials=120, seed=96)
