@@ -633,8 +633,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** At $T = 5$ all sizes fall near one line (full attention, 95% intervals; the grey bar is 1
-# over the room, scaled).
+# **Figure 3.** At $T = 5$ all sizes fall near one line (full attention, 95% intervals; grey: 1 over the room,
+# scaled).
 
 # %% [markdown]
 # **At $T = 5$, $n$ and $d$ hardly matter but through the room, and misses fall about as 1 over it from 10
@@ -688,6 +688,7 @@ check("14.4", wrong_way)
 # **All positions of a sequence push along one $u_i$, each for its own label.** Position $k$ feels
 #
 # $$u_i \Big(y_{ik} + \sum_{k' \ne k} y_{ik'}\, x_{ik'}\cdot x_{ik}\Big),$$
+#
 # and where the others outweigh $y_{ik}$, the part of its own sequence lowers
 # $y_{ik} f_{ik}$. Do these miss? And where does the *whole* step, over all $n$ sequences, lower it?
 
@@ -750,11 +751,11 @@ def missing(tokens, steps=500):
 print("n = 2, full       another raised most, alone   misses: alone   own tokens   all ask")
 for size in runs["size"].values:
     n, T, d = map(int, size.split())
-    alone, apart = sequences(1, T, d, 600, 12, asks=1), data.random_tokens(n * T, T, d, trials=200, seed=11)
+    alone, apart = sequences(1, T, d, 300, 12, asks=1), data.random_tokens(n * T, T, d, trials=100, seed=11)
     raised, lone, own = missing(alone, 1)[:, 0].mean(), missing(alone)[:, 0].mean(), missing(apart).mean()
     both = runs.missed.sel(size=size, mask="full").values[..., :T].mean()
     print(f"T = {T:2d}, d = {d:2d} {raised:31.2f} {lone:15.2f} {own:12.2f} {both:9.2f}")
-    assert lone < 0.07 < raised
+    assert lone < 0.1 < raised
     assert own < both < 2.5 * own
 
 # %% [markdown]
@@ -782,9 +783,9 @@ for size in runs["size"].values:
     assert (np.diff(missed / number) > 0).all()
 
 # %% [markdown]
-# **Nine of ten misses have a lag, but so have 0.3 to 0.6 of all positions, and more than half of these do not
-# miss. The longer the lag, the more do**: without one 8% at most, with one above 2 from a quarter ($T = 3$)
-# to three quarters ($T = 16$).
+# **At these sizes nine of ten misses have a lag, as have 0.3 to 0.6 of all positions, and more than half of
+# these do not miss. The longer the lag, the more do**: without one 8% at most, with one above 2 from a
+# quarter ($T = 3$) to three quarters ($T = 16$).
 #
 # Under a causal mask many see fewer tokens, and fewer miss.
 
