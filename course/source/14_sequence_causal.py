@@ -738,8 +738,8 @@ for n in (1, 4, 10):
 # u_i\rVert$ varies.
 # </details>
 #
-# Do they miss for the shared $W$, or the shared tokens? Mostly $W$. Two controls: one position asks alone; or
-# all, each with $T$ tokens of its own.
+# Do they miss for the shared $W$, or the shared tokens? Mostly $W$ (at $T = 3$ half). Two controls: one
+# position asks alone; or all, each with $T$ tokens of its own.
 
 
 # %%
@@ -751,12 +751,12 @@ def missing(tokens, steps=500):
 print("n = 2, full       another raised most, alone   misses: alone   own tokens   all ask")
 for size in runs["size"].values:
     n, T, d = map(int, size.split())
-    alone, apart = sequences(1, T, d, 300, 12, asks=1), data.random_tokens(n * T, T, d, trials=100, seed=11)
+    alone, apart = sequences(1, T, d, 300, 12, asks=1), data.random_tokens(n * T, T, d, trials=200, seed=11)
     raised, lone, own = missing(alone, 1)[:, 0].mean(), missing(alone)[:, 0].mean(), missing(apart).mean()
     both = runs.missed.sel(size=size, mask="full").values[..., :T].mean()
     print(f"T = {T:2d}, d = {d:2d} {raised:31.2f} {lone:15.2f} {own:12.2f} {both:9.2f}")
     assert lone < 0.1 < raised
-    assert own < both < 2.5 * own
+    assert own < both < 3 * own
 
 # %% [markdown]
 # **A position that asks alone hardly misses, though the first step raises another token most in 0.1 to 0.4 of
