@@ -638,7 +638,7 @@ show(
 
 # %% [markdown]
 # **At $T = 5$, $n$ and $d$ hardly matter but through the room, and misses fall about as 1 over it from 10
-# on**: four times the room leaves a third to a quarter of them. Two, four and nine sequences at the same room
+# on**: four times the room leaves a third to a quarter of them. Two, four and nine sequences at one room
 # miss alike, up to a factor 1.6; so do two and eight at $T = 8$.
 #
 # But $T$ is not in the room: at 3 to 4 the share grows from 0.06 at $T = 3$ to 0.3 at 16, and six times the
