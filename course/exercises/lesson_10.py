@@ -145,67 +145,7 @@ FIRST = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 10.2 the price of a conflict
-def _price(distance, angle, agree):
-    return 1 / (distance * (np.cos(angle / 2) if agree else np.sin(angle / 2)))
-
-
-def _price_cases(rng):
-    cases = []
-    for low, high in ((0.4, 1.2), (1.9, 2.8)):
-        for agree in (True, False):
-            cases.append((rng.uniform(0.5, 0.8), rng.uniform(low, high), agree))
-    return [*cases, (rng.uniform(1.3, 2), rng.uniform(0.1, 0.3), False)]
-
-
-PRICE = Exercise(
-    id="10.2",
-    title="The price of a conflict",
-    points=2,
-    minutes=14,
-    difficulty=2,
-    reference=_price,
-    cases=_price_cases,
-    misconceptions=known(
-        lambda distance, angle, agree: 1 / _price(distance, angle, agree),
-        "That is the margin. The norm of W_mm is one over it.",
-        lambda distance, angle, agree: _price(distance, angle, not agree),
-        "The other way round: queries close to each other make agreement cheap and a conflict dear.",
-        lambda distance, angle, agree: 1 / (distance * (np.cos(angle) if agree else np.sin(angle))),
-        "The nearest point of the segment between z_1 and z_2 to the origin is its midpoint: half the angle.",
-        lambda distance, angle, agree: distance**2 * _price(distance, angle, agree),
-        "A longer distance between the tokens makes it easier: W is a column along x_1 - x_2, over it.",
-        lambda distance, angle, agree: _price(distance, angle, agree) / distance,
-        "The lead is the distance times what W does along the unit vector of x_1 - x_2: one power, not two.",
-        lambda distance, angle, agree: distance * _price(distance, angle, agree),
-        "The distance of the tokens is missing: tokens that are nearer to each other need a longer W.",
-        lambda distance, angle, agree: 2 * _price(distance, angle, agree),
-        "Leads have to reach 1, not 2: the midpoint (z_1 +- z_2) / 2 is cos or sin of half the angle away.",
-        lambda distance, angle, agree: _price(distance, angle, agree) / 2,
-        "The sum z_1 +- z_2 is twice as long as the nearest point, the midpoint.",
-        lambda distance, angle, agree: np.sqrt(2) / distance,
-        "The two sequences are independent only if their queries are orthogonal.",
-        lambda distance, angle, agree: 1 / distance,
-        "That is one sequence alone, or two that share query and answer. The angle counts.",
-        lambda distance, angle, agree: _price(distance, angle, True),
-        "A conflict costs something else than agreement: the second comparison has the opposite sign.",
-        lambda distance, angle, agree: _price(distance, angle, False),
-        "Agreement costs something else than a conflict: queries close to each other then help each other.",
-        lambda distance, angle, agree: 1 / abs(distance * (np.cos(angle) if agree else np.sin(angle))),
-        "The nearest point of the segment is its midpoint, at half the angle; no absolute value is needed.",
-        lambda distance, angle, agree: _price(distance, np.radians(angle), agree),
-        "The angle is given in radians.",
-        lambda distance, angle, agree: _price(distance, angle, agree) ** 2 / 2,
-        "That is half the squared norm, the objective of some solvers. The norm itself is asked.",
-        lambda distance, angle, agree: _price(distance, angle, agree) ** 2,
-        "That is the squared norm.",
-        lambda distance, angle, agree: _price(distance, angle, True) if agree else np.inf,
-        "A conflict is impossible only at angle 0: two different queries can be answered differently.",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 10.3 what symmetry leaves
+# --------------------------------------------------------------------------- 10.2 what symmetry leaves
 def _axis_by(
     c=lambda W, v: v @ W @ v / (v @ v),
     b=lambda W, c: (np.trace(W) - c) / (len(W) - 1),
@@ -253,7 +193,7 @@ def _axis_cases(rng):
 
 
 AXIS = Exercise(
-    id="10.3",
+    id="10.2",
     title="What symmetry leaves of W",
     points=3,
     minutes=20,
@@ -295,6 +235,85 @@ AXIS = Exercise(
         "That is what the average removes.",
         _one_axis,
         "v is not a coordinate axis: its share is v^T W v / v.v, with the projection vv^T / v.v.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 10.3 does it attend to itself?
+def _threshold_by(
+    own=lambda r, square: 1 + (r - 1) * square,  # z^T W z
+    length=lambda r, square: np.sqrt(1 + (r**2 - 1) * square),  # of W z
+    power=2,  # of the score
+    final=lambda c: c,
+):
+    """The query's own cosine to W z, from its logit and the length of W z."""
+
+    def answer(r, gamma):
+        square = gamma**power
+        return final(own(r, square) / length(r, square))
+
+    return answer
+
+
+_threshold = _threshold_by()
+
+
+def _threshold_cases(rng):
+    """Ratios below and above 1, queries of both signs, none of them along v or across it."""
+    scores = [rng.uniform(0.15, 0.85, size=m) * np.resize([1, -1], m) for m in (2, 4, 5, 3)]
+    ratios = (rng.uniform(2, 4), rng.uniform(0.2, 0.6), rng.uniform(6, 12), rng.uniform(1.3, 1.8))
+    return list(zip(ratios, scores, strict=True))
+
+
+THRESHOLD = Exercise(
+    id="10.3",
+    title="Does it still attend to itself?",
+    points=2,
+    minutes=12,
+    difficulty=2,
+    reference=_threshold,
+    cases=_threshold_cases,
+    misconceptions=known(
+        _threshold_by(length=lambda r, square: 1),
+        "That is the query's own logit, z^T W z. For a cosine divide it by the length of W z.",
+        _threshold_by(own=lambda r, square: 1),
+        "The query's own logit is not 1: along v it has the factor r, so 1 - gamma^2 + r gamma^2.",
+        lambda r, gamma: np.ones_like(gamma),
+        "So it is for bI, where W z points along z. Here the part of z along v is stretched by r.",
+        _threshold_by(length=lambda r, square: 1 + (r**2 - 1) * square),
+        "You divide by the squared length of W z: take the root.",
+        _threshold_by(length=lambda r, square: np.sqrt(1 + (r - 1) * square)),
+        "The part of W z along v has the length r |gamma|: in the squared length of W z stands r^2.",
+        _threshold_by(length=lambda r, square: np.sqrt(1 + r**2 * square)),
+        "Across v the squared length is 1 - gamma^2, not 1: what lies along v is no longer there.",
+        _threshold_by(own=lambda r, square: 1 + r * square),
+        "b acts across v only: the query's own logit is 1 - gamma^2 + r gamma^2.",
+        _threshold_by(
+            own=lambda r, square: 1 + r * square, length=lambda r, square: np.sqrt(1 + r**2 * square)
+        ),
+        "Across v z has the squared length 1 - gamma^2, in its logit and in the length of W z alike.",
+        _threshold_by(own=lambda r, square: r * square),
+        "The part of the query's logit across v is missing: 1 - gamma^2.",
+        _threshold_by(own=lambda r, square: r * square, length=lambda r, square: r * np.sqrt(square)),
+        "That keeps the part along v alone: r z^T e e^T z over r |gamma|. Across v, b = 1 counts too.",
+        _threshold_by(own=lambda r, square: 1 - square, length=lambda r, square: np.sqrt(1 - square)),
+        "That keeps the part across v alone. Along v there is r gamma^2 in the logit.",
+        _threshold_by(power=1),
+        "v stands twice in the form, as v v^T: the score comes as its square, whatever its sign.",
+        _threshold_by(final=lambda c: 1 / c),
+        "One over it: no cosine is above 1.",
+        _threshold_by(final=np.arccos),
+        "That is the angle. The cosine is asked.",
+        _threshold_by(final=lambda c: c**2),
+        "That is the square of the cosine.",
+        lambda r, gamma: _threshold(r, gamma) * np.sign(gamma),
+        "W z has a positive product with z for either sign of the score, as r > 0.",
+        lambda r, gamma: r * gamma / np.sqrt(1 + (r**2 - 1) * gamma**2),
+        "That is the cosine of W z to y v: which score is preferred. Asked is the query's own, z's to W z.",
+        _threshold_by(own=lambda r, square: 1 - square + r**2 * square),
+        "In the logit z^T W z the form stands once: r, not r^2.",
+        lambda r, gamma: _threshold(1 / r, gamma),
+        "The ratio is b_v / b: with b = 1 the part along v is multiplied by r, not divided.",
     ),
 )
 
@@ -354,4 +373,4 @@ FALLS = Exercise(
 )
 
 
-EXERCISES = [FIRST, PRICE, AXIS, FALLS]
+EXERCISES = [FIRST, AXIS, THRESHOLD, FALLS]

@@ -9,7 +9,7 @@ import torch
 from course import exercises
 from mini_attn import data, models, svm, train
 
-first_logits, price, symmetric_part, falls_by = (spec.reference for spec in exercises.exercises("10"))
+first_logits, symmetric_part, threshold, falls_by = (spec.reference for spec in exercises.exercises("10"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -31,7 +31,8 @@ def test_the_price_is_the_svms(angle, agree):
     selected = torch.tensor([0, 0 if agree else 1])
     solution = svm.solve(svm.attention_problem(pair.expand(2, 2, 6), z, selected))
     distance = float((pair[0] - pair[1]).norm())
-    assert price(distance, angle, agree) == pytest.approx(float(solution.objective), rel=1e-6)
+    shared = np.cos(angle / 2) if agree else np.sin(angle / 2)
+    assert float(solution.objective) == pytest.approx(1 / (distance * shared), rel=1e-6)
 
 
 @pytest.mark.parametrize("d", [2, 3, 6])
@@ -80,6 +81,46 @@ def test_the_ratio_is_foreseen_from_the_scores(T, d, lesson):
     lesson["symmetric_part"] = symmetric_part
     b, b_v = lesson["two_numbers"](T, d)
     assert lesson["ratio"](model.W.detach().numpy(), tokens.v.numpy()) == pytest.approx(b_v / b, rel=0.03)
+
+
+@pytest.mark.parametrize("r", [0.4, 3.0, 15.0])
+def test_a_token_is_ahead_of_the_query_itself_beyond_the_threshold(r):
+    """10,000 pairs of unit vectors in five dimensions, of both signs of the score."""
+    rng = np.random.default_rng(3)
+    z, x, e = rng.normal(size=(3, 10_000, 5))
+    z, x, e = (a / np.linalg.norm(a, axis=1, keepdims=True) for a in (z, x, e))
+    gamma = (z * e).sum(axis=1)
+    moved = z + (r - 1) * gamma[:, None] * e
+    cosine = (x * moved).sum(axis=1) / np.linalg.norm(moved, axis=1)
+    np.testing.assert_array_equal(cosine > threshold(r, gamma), ((x - z) * moved).sum(axis=1) > 0)
+
+
+@pytest.mark.parametrize(("T", "d", "r"), [(5, 7, 9.0), (12, 9, 30.0), (20, 30, 20.0)])
+def test_the_share_of_queries_that_come_first(T, d, r, lesson):
+    """In 20,000 sequences a random token asks; rivals: that of bI, 1, and that of chance, 1 / T."""
+    lesson["threshold"] = threshold
+    tokens = data.random_tokens(20_000, T, d, seed=31)
+    W = torch.eye(d, dtype=torch.float64) + (r - 1) * torch.outer(tokens.v, tokens.v)
+    share = (lesson["comes_first"](W, tokens.X, 0) == 0).double().mean().item()
+    assert share == pytest.approx(lesson["share_itself"](r, T, d), abs=0.015)
+    assert 1.5 / T < share < 0.97
+
+
+@pytest.mark.parametrize("seed", [41, 42])
+def test_the_first_steps_queries_attend_to_themselves_if_r_is_far_below_d(seed, lesson):
+    """A random token asks 2,000 fresh sequences; with nearly the same r / T opposite rules."""
+    lesson["threshold"], lesson["symmetric_part"] = threshold, symmetric_part
+    found = []
+    for T, d in ((8, 5), (8, 50), (25, 12)):
+        tokens = lesson["best_first"](data.random_tokens(n=6000, T=T, d=d, seed=seed))
+        model = models.CrossAttention(d)
+        train.fit(model, tokens, torch.optim.SGD(model.parameters(), lr=1.0), steps=1, progress=False)
+        W, (b, b_v) = model.W.detach(), lesson["two_numbers"](T, d)
+        drawn, best = lesson["fresh"](T, d, tokens.v, seed=seed + 10)
+        found.append((lesson["comes_first"](W, drawn, 0) == 0).double().mean().item())
+        assert found[-1] == pytest.approx(lesson["share_itself"](b_v / b, T, d), abs=0.045)
+        assert (lesson["comes_first"](W, best, 0) == 0).double().mean() > 0.99
+    assert found[1] > 0.99 > 0.75 > found[0] > found[2]
 
 
 @pytest.mark.parametrize("d", [2, 3, 6])

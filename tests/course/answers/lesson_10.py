@@ -35,14 +35,6 @@ def first_normalised(X, z, scores, lr):
     return lr * unit / np.linalg.norm(G)
 
 
-def price_by_projection(distance, angle, agree):
-    """Nearest point of the segment from z_1 to +-z_2 to the origin, on a fine grid and by calculus."""
-    first, second = np.array([1.0, 0.0]), np.array([np.cos(angle), np.sin(angle)]) * (1 if agree else -1)
-    way = second - first
-    share = np.clip(-(first @ way) / (way @ way), 0, 1)
-    return float(1 / (distance * np.linalg.norm(first + share * way)))
-
-
 def symmetry_by_basis(W, v):
     """In a basis whose first vector is along v, W keeps its first entry and the mean of the others."""
     basis = np.linalg.qr(np.column_stack([v, np.eye(len(v))]))[0]
@@ -54,6 +46,13 @@ def symmetry_by_projection(W, v):
     """The nearest matrix to W in the span of I and vv^T."""
     rows = np.stack([np.eye(len(v)).ravel(), np.outer(v, v).ravel()], axis=1)
     return (rows @ np.linalg.lstsq(rows, W.ravel(), rcond=None)[0]).reshape(W.shape)
+
+
+def threshold_by_vectors(r, gamma):
+    """Builds, in a plane through v, the query and W z, and takes their cosine."""
+    z = np.stack([np.asarray(gamma), np.sqrt(1 - np.asarray(gamma) ** 2)])
+    moved = np.diag([r, 1.0]) @ z
+    return (z * moved).sum(axis=0) / np.linalg.norm(moved, axis=0)
 
 
 def falls_by_radii(growth, d):
@@ -83,23 +82,6 @@ ANSWERS = {
         ],
     },
     "10.2": {
-        "also_right": price_by_projection,
-        "wrong": [
-            lambda distance, angle, agree: price_by_projection(distance, angle / 2, agree),
-            lambda distance, angle, agree: price_by_projection(distance, np.pi - angle, agree),
-            lambda distance, angle, agree: price_by_projection(distance, angle, False),
-            lambda distance, angle, agree: price_by_projection(distance, np.radians(angle), agree),
-            lambda distance, angle, agree: price_by_projection(distance / 2, angle, agree),
-            lambda distance, angle, agree: price_by_projection(np.sqrt(distance), angle, agree),
-            lambda distance, angle, agree: -price_by_projection(distance, angle, agree),
-            lambda distance, angle, agree: price_by_projection(distance, angle, agree) if agree else np.inf,
-            lambda distance, angle, agree: max(
-                1 / distance, price_by_projection(distance, angle, agree) * np.sqrt(0.5)
-            ),
-            lambda distance, angle, agree: price_by_projection(distance, np.pi / 2, agree),
-        ],
-    },
-    "10.3": {
         "also_right": symmetry_by_projection,
         "wrong": [
             lambda W, v: symmetry_by_basis(W, np.eye(len(v))[0]),
@@ -115,6 +97,23 @@ ANSWERS = {
             lambda W, v: W[0, 0] * np.eye(len(v)),
             lambda W, v: symmetry_by_basis(W, v) - np.trace(W) / len(v) * np.eye(len(v)),
             lambda W, v: np.median(np.diag(W)) * np.eye(len(v)) + (v @ W @ v) * np.outer(v, v) / (v @ v) ** 2,
+        ],
+    },
+    "10.3": {
+        "also_right": threshold_by_vectors,
+        "wrong": [
+            lambda r, gamma: threshold_by_vectors(r**2, gamma),
+            lambda r, gamma: threshold_by_vectors(np.sqrt(r), gamma),
+            lambda r, gamma: threshold_by_vectors(1 + r, gamma),
+            lambda r, gamma: threshold_by_vectors(r, gamma**2),
+            lambda r, gamma: threshold_by_vectors(r, gamma).mean(),
+            lambda r, gamma: -threshold_by_vectors(r, gamma),
+            lambda r, gamma: 1 - threshold_by_vectors(r, gamma),
+            lambda r, gamma: np.abs(gamma),
+            lambda r, gamma: 1 / np.sqrt(1 + (r - 1) ** 2 * gamma**2),
+            lambda r, gamma: np.full_like(gamma, 1 / np.sqrt(r)),
+            lambda r, gamma: np.sqrt(1 + (r**2 - 1) * gamma**2),
+            lambda r, gamma: 1 + (r - 1) * gamma * (gamma - gamma.mean()),
         ],
     },
     "10.4": {
