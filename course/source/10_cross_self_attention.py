@@ -576,12 +576,13 @@ def share_itself(r, T, d, draws=50_000):
     return (beta.cdf((1 + c) / 2, half, half) ** (T - 1)).mean()
 
 
+dots = {8: [], 30: []}
 print("  T   d   r/T   r/d   itself first: a random token asks, foreseen   found   the best asks")
 for (T, d), (W, v, r) in first.items():
     drawn, sorted_ = fresh(T, d, v, seed=4)
     random, best = ((comes_first(W, X, 0) == 0).double().mean() for X in (drawn, sorted_))
     print(f"{T:3d} {d:3d}{r / T:6.1f}{r / d:6.1f}{share_itself(r, T, d):50.2f}{random:8.2f}{best:16.2f}")
-    first[T, d] = r / d, random
+    dots[T].append((r / d, random))
     assert abs(random - share_itself(r, T, d)) < 0.04, again.format("10.3")
     assert best > 0.99
 
@@ -590,9 +591,10 @@ fig, ax = plt.subplots(figsize=(6, 3.6))
 across, lines = np.geomspace(0.1, 10, 17), {4: "-.", 10: "-", 40: "--", 160: ":"}
 for T, color, marker in ((8, BLUE, "o"), (30, ORANGE, "s")):
     for d, line in lines.items():
-        curve = [share_itself(q * d, T, d, draws=2000) for q in across]
-        ax.plot(across, curve, line, color=color, label=f"$T = {T}$, $d = {d}$")
-    ax.plot(*zip(*(point for size, point in first.items() if size[0] == T), strict=True), marker, color=color)
+        shown = across[across * d >= 1]  # r from 1 on
+        curve = [share_itself(q * d, T, d, draws=2000) for q in shown]
+        ax.plot(shown, curve, line, color=color, label=f"$T = {T}$, $d = {d}$")
+    ax.plot(*np.transpose(dots[T]), marker, color=color)
 ax.set(xscale="log", xlabel="$r / d$", ylabel="share: itself first", ylim=(0, 1.05))
 ax.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
 ax.legend(fontsize=8)

@@ -315,21 +315,6 @@ def test_the_svm_tends_to_the_identity_as_data_grow_and_without_negative_scores_
     assert positive[:, 1].mean() > many[:, 1].mean() + 0.2
 
 
-@pytest.mark.parametrize(("T", "d", "seed"), [(2, 10, 78), (8, 3, 79), (5, 7, 80)])
-def test_on_endless_data_the_score_selected_falls_as_the_ratio_leaves_one(T, d, seed):
-    """In each of 50,000 sequences it never rises, in the mean it falls; the query is selected at r = 1."""
-    tokens = best_first(data.random_tokens(50_000, T, d, seed=seed))
-    gamma, cosines = tokens.scores, (tokens.X @ tokens.X[:, 0, :, None]).squeeze(-1)
-    for ratios in ((1.0, 1.5, 3.0, 10.0, 50.0), (1.0, 0.7, 0.2, -1.0, -20.0)):
-        logits = torch.stack([cosines + (r - 1) * gamma[:, :1] * gamma for r in ratios])
-        found = gamma.expand_as(logits).gather(-1, logits.argmax(-1, keepdim=True)).squeeze(-1)
-        assert torch.equal(found[0], gamma[:, 0])
-        assert (found.diff(dim=0) <= 0).all()
-        assert found[-1].mean() < found[0].mean()
-        alike = (ratios[1] - 1) * gamma[:, 0] >= 0
-        assert torch.equal(found[:, alike], found[:1, alike].expand(len(ratios), -1))
-
-
 @pytest.mark.parametrize(("T", "d", "seed"), [(5, 8, 70), (16, 8, 71), (25, 12, 72)])
 def test_later_steps_take_the_ratio_from_that_of_the_first_to_that_of_the_svm(T, d, seed):
     """600 growing steps on 100 sequences; the rivals, the first step's ratio and 1."""
