@@ -280,6 +280,8 @@ W_mm = plain.value.reshape(10, 10)
 lam = plain.objective * plain.dual  # the solver minimises ||W||, whose gradient is W / ||W||: times ||W||
 rank = torch.linalg.matrix_rank(W_mm, rtol=1e-4)
 print(f"{len(lam)} comparisons, {(lam > 1e-9).sum()} with weight; W_mm: norm {W_mm.norm():.4f}, rank {rank}")
+leads = geometry.margins(models.CrossAttention(10, init=W_mm).logits(one), one.optimal)
+assert abs(leads.min() - 1) < 1e-6
 assert (W_mm - torch.einsum("m,mde->de", lam, points)).abs().max() < 1e-6
 
 # %% [markdown]
@@ -597,15 +599,16 @@ for T, color, marker in ((8, BLUE, "o"), (30, ORANGE, "s")):
     ax.plot(*np.transpose(dots[T]), marker, color=color)
 ax.set(xscale="log", xlabel="$r / d$", ylabel="share: itself first", ylim=(0, 1.05))
 ax.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
-ax.legend(fontsize=8)
+ax.legend(fontsize=8, handlelength=3.5)
 show(
     fig,
     alt="Share of random tokens that put themselves first against r / d: for T = 8 and for T = 30, falling "
-    "curves for d = 4, 10, 40, 160, close together from d = 10 on, lower for T = 30. The dots lie on them.",
+    "curves for d = 4, 10, 40, 160, close together from d = 10 on, lower for T = 30. The dots lie near them.",
 )
 
 # %% [markdown]
-# **Figure 3.** The foreseen share in the form, for four $d$ each; dots: found, after the first step.
+# **Figure 3.** The share foreseen in the form, for $r \ge 1$ and four $d$ each. Dots: found, after the first
+# step.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 How other queries help or disturb
