@@ -135,7 +135,7 @@ show(
 # Outside: the queries. Curves, ending at a dot: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps
 # from $W = 0$. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$. Dotted: the line orthogonal to it, halfway
 # between the selected token and the next. Small diamonds: the end if $W = K Q^\top$, with $K$ and $Q$ trained
-# (lesson 11); in these draws it is the same.
+# (lesson 11's method); in these draws it is the same.
 
 # %% [markdown]
 # **Try it.** Turn the second query. For which token of sequence 2 is there a solution even with equal
