@@ -1,6 +1,7 @@
 """Exercises of lesson 18: the controls of a measurement, and a certificate."""
 
 import numpy as np
+from scipy.optimize import nnls
 
 from course.check.specification import Compare, Exercise, known
 
@@ -244,79 +245,110 @@ PAIRS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 18.3 the new part of a movement
-def _new_by(along=lambda c, first: c * first, part=lambda c: np.sqrt(1 - c * c)):
-    """An answer from what the first slope brings, and the length of the new part."""
-
-    def answer(cos, own, first):
-        return (own - along(cos, first)) / part(cos)
-
-    return answer
+# --------------------------------------------------------------------------- 18.3 what a norm prefers
+def _on_cone(X, goal):
+    """The coefficients, none below 0, of the point of the cone of the rows of X that is nearest to goal."""
+    return nnls(X.T, goal)[0]
 
 
-_new = _new_by()
+def _shares(c):
+    return c / c.sum()
 
 
-def _new_cases(rng):
-    """One movement; several heads; two matrices S, as in the lesson; one that turned against its slope."""
-    shapes = (), (3,), (2, 3, 2), (4,)
-    lows = 0.2, 0.1, 0.5, -0.6
-    cases = []
-    for shape, low in zip(shapes, lows, strict=True):
-        cos = rng.uniform(low, low + 0.4, shape[1:] if len(shape) == 3 else shape)
-        own, first = rng.uniform(0.1, 0.6, shape), rng.uniform(0.2, 0.5, shape)
-        if shape:
-            own.flat[0] = 0.02  # there N turns from S, or the slope does
-        cases.append(tuple(float(x) if shape == () else x for x in (cos, own, first)))
+def _mixture(X, v, y):
+    return _shares(_on_cone(X, y * v))
+
+
+def _one(scores):
+    return np.eye(len(scores))[scores.argmax()]
+
+
+def _softmax(scores):
+    e = np.exp(scores - scores.max())
+    return e / e.sum()
+
+
+def _least_squares(X, goal):
+    return np.linalg.lstsq(X.T, goal, rcond=None)[0]
+
+
+def _positive(c):
+    return _shares(np.maximum(c, 0)) if (c > 0).any() else np.full(len(c), 1 / len(c))
+
+
+def _lengths(X):
+    return np.linalg.norm(X, axis=1)
+
+
+def _in_the_hull(X, v, y):
+    """The point of the hull nearest to y v: coefficients with sum one, held there by a heavy row."""
+    return _shares(nnls(np.vstack([X.T, np.full(len(X), 1e4)]), np.append(y * v, 1e4))[0])
+
+
+def _scoring(X, v, y):
+    """Only the tokens that score above 0."""
+    good = y * X @ v > 0
+    s = np.zeros(len(X))
+    s[good] = _mixture(X[good], v, y)
+    return s
+
+
+def _mixture_cases(rng):
+    """Two tokens at a right angle, of two lengths; then some where a token that scores below 0 is used."""
+    cases = [(np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), np.array([0.6, 0.5, -0.3]), 1)]
+    for T, d, y in ((3, 4, 1), (4, 6, -1), (6, 8, -1)):
+        while True:
+            X = (rng.normal(size=(T, d)) + rng.normal(size=d)) * rng.uniform(0.5, 2, size=(T, 1))
+            v = rng.normal(size=d)
+            s, scores = _mixture(X, v, y) if (y * X @ v).max() > 0.1 else np.ones(T), y * X @ v
+            if (s > 0.05).sum() >= max(2, T // 2) and (s == 0).any() and ((s > 0.05) & (scores < -0.05)).any():
+                break
+        cases.append((X, v, y))
     return cases
 
 
-NEW = Exercise(
+MIXTURE = Exercise(
     id="18.3",
-    title="What is new in a movement",
+    title="What a norm prefers",
     points=2,
-    minutes=10,
+    minutes=15,
     difficulty=2,
-    reference=_new,
-    cases=_new_cases,
-    compare=Compare(rtol=1e-6, atol=1e-9),
+    reference=_mixture,
+    cases=_mixture_cases,
+    compare=Compare(rtol=1e-3, atol=1e-6),
     misconceptions=known(
-        lambda c, own, first: own,
-        "That is the cosine of the whole movement. A part of it goes along G.",
-        lambda c, own, first: own - first,
-        "That is a difference of two movements' cosines. The movement has only cos times G in it.",
-        lambda c, own, first: own - c * first,
-        "That is the new part at the length that it has. N has length one.",
-        _new_by(along=lambda c, first: first),
-        "The movement has cos times G in it, not all of G.",
-        _new_by(along=lambda c, first: 0.0),
-        "The part along G brings cos times `first`: take it off.",
-        _new_by(along=lambda c, first: -c * first),
-        "A sign: own = cos first + sin (that of N). Take the first slope's part off.",
-        _new_by(along=lambda c, first: c * c * first),
-        "The part of a unit movement along G is cos, not its square.",
-        _new_by(along=lambda c, first: (1 - c) * first),
-        "The part along G is cos, not 1 - cos.",
-        _new_by(along=lambda c, first: np.sqrt(1 - c * c) * first),
-        "Sine and cosine: the part along G has the length cos.",
-        _new_by(along=lambda c, first: c),
-        "The part along G brings cos times `first`, not cos.",
-        _new_by(part=lambda c: 1 - c),
-        "The new part has the length sqrt(1 - cos^2), by Pythagoras, not 1 - cos.",
-        _new_by(part=lambda c: 1 - c * c),
-        "1 - cos^2 is the square of the new part's length.",
-        _new_by(part=lambda c: np.sqrt(1 - c)),
-        "The new part has the length sqrt(1 - cos^2), by Pythagoras: square the cosine.",
-        _new_by(part=lambda c: np.sqrt(2 - 2 * c)),
-        "That is the length of the difference of the two unit movements. N is orthogonal to G.",
-        _new_by(part=lambda c: c),
-        "That is the length of the part along G. The new part is orthogonal to it.",
-        _new_by(part=np.arccos),
-        "The new part's length is the sine of that angle, not the angle.",
-        lambda c, own, first: np.sqrt(1 - c * c) * (own - c * first),
-        "Divide by the length of the new part: asked is the cosine of N, of length one.",
-        lambda c, own, first: (first - c * own) / np.sqrt(1 - c * c),
-        "The two are swapped: `own` is the movement's cosine, `first` that of G.",
+        lambda X, v, y: _one(y * X @ v),
+        "That is the best single token. A mixture can point nearer to y v than every token.",
+        lambda X, v, y: _one(y * X @ v / _lengths(X)),
+        "That is the token at the smallest angle to y v. A mixture can have a smaller one.",
+        lambda X, v, y: _softmax(y * X @ v),
+        "That is a softmax of the scores. Which mixture points nearest to y v?",
+        lambda X, v, y: _positive(y * X @ v),
+        "Scores are the coefficients for orthonormal tokens only: these are at other angles to each other.",
+        lambda X, v, y: _positive(y * X @ v / _lengths(X) ** 2),
+        "That is right for tokens at right angles: these are at other angles to each other.",
+        lambda X, v, y: _positive(_least_squares(X, y * v)),
+        "Coefficients that are cut off at 0 afterwards are not the best ones among those that stay above.",
+        lambda X, v, y: _shares(_least_squares(X, y * v)),
+        "Attention is never below 0: the nearest point of the cone, not of the span.",
+        lambda X, v, y: _shares(_on_cone(X, v)),
+        "For y = -1 the answer should point away from v.",
+        lambda X, v, y: _mixture(X, v, -y) if (y * X @ v < 0).any() else _one(-y * X @ v),
+        "That makes y f small. Check the sign.",
+        lambda X, v, y: _on_cone(X, y * v),
+        "These coefficients have the right ratios. Attention adds up to 1.",
+        lambda X, v, y: _on_cone(X, y * v) / np.linalg.norm(_on_cone(X, y * v)),
+        "Attention adds up to 1, not its squares.",
+        lambda X, v, y: _shares(_mixture(X, v, y) ** 2),
+        "The coefficients themselves, not their squares.",
+        lambda X, v, y: _mixture(X / _lengths(X)[:, None], v, y),
+        "Those are the coefficients of tokens of length one. Attention mixes the tokens as they are.",
+        _in_the_hull,
+        "That is the point of the *hull* nearest to y v. Only the direction counts: take the cone.",
+        _scoring,
+        "A token that scores below 0 may help: it can take off what another one has beside y v.",
+        lambda X, v, y: np.full(len(X), 1 / len(X)),
+        "That is even attention. Which mixture points nearest to y v?",
     ),
 )
 
@@ -440,4 +472,4 @@ BOUND = Exercise(
     withheld=("mini_attn.svm.soft.solve_soft",),
 )
 
-EXERCISES = [GIVEN, PAIRS, NEW, BOUND]
+EXERCISES = [GIVEN, PAIRS, MIXTURE, BOUND]

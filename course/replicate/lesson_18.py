@@ -1,10 +1,11 @@
 """Lesson 18 at length: small transformers on digits and sentences, head by head."""
 
+import itertools
 import math
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import one_hot
 
 from course.replicate import small_transformer as net
 from course.replicate.stored import Measured, measured
@@ -33,6 +34,8 @@ WAYS = (
     *("K and Q by Adam, 0.25", "K and Q by Adam, 0.5", "K and Q by Adam, 1", "K and Q by Adam"),
     *("W by Adam", "K and Q by descent", "free W"),
 )
+LADDER = ("W by descent", "W by Adam", "K and Q by Adam", "W and the rest by Adam")  # in one transformer
+RUNGS = (0.5, 1.0)  # distances at which these are looked at
 RIVALED = tuple(rival + far for far in (", 0.25", ", 0.5", ", 1", "") for rival in RIVALS.values())
 
 
@@ -146,14 +149,11 @@ def reads(P, X, real):
     return [a.double() / math.sqrt(a.shape[-1]) for a, _ in keep]
 
 
-def compared(P, P_0, X, real, seed, shrunk=1.0):
-    """Cosines of each head's movement from its start with SVMs over its tokens, and of the controls.
-
-    With weight decay the start is where that alone would have brought W: `shrunk` times W_0.
-    """
+def compared(P, P_0, X, real, seed):
+    """Cosines of each head's movement from its start with SVMs over its tokens, and of the controls."""
     generator, found = torch.Generator().manual_seed(seed), {}
     for k, a in enumerate(reads(P, X, real)):
-        W, W_0 = centred(P, k), shrunk * centred(P_0, k)
+        W, W_0 = centred(P, k), centred(P_0, k)
         heads, moved = W.shape[1], W - W_0
         R = of_tokens(a, real, heads, generator)
         R = R * (moved.norm(dim=(-2, -1)) / R.norm(dim=(-2, -1)))[..., None, None]
@@ -172,54 +172,24 @@ def compared(P, P_0, X, real, seed, shrunk=1.0):
     return {name: torch.stack(parts, 1) for name, parts in found.items()}
 
 
-def winners(P, X, real, y, seed):
-    """Which token gets the largest attention, beside a random one; (runs, layers, heads) each.
-
-    best: how often it is the one with the best score. agree: in how many of the positions of a sequence it is
-    the one that is chosen most often there.
-    """
-    keep, P = [], {name: w.clone().requires_grad_() for name, w in P.items()}
-    answers = net.forward(P, X, real, keep)
-    loss = cross_entropy(answers.flatten(0, 1), y.flatten(), reduction="sum")
-    slopes = torch.autograd.grad(loss, [s for _, s in keep])
-    asks = (real & (real.sum(-1) > 1)[..., None])[:, None]
-    hidden, found = ~real[:, None, :, None], {}
-    for (_, s), slope in zip(keep, slopes, strict=True):
-        chance = torch.rand(s.shape, generator=torch.Generator().manual_seed(seed)).masked_fill(hidden, -1.0)
-        best = (-slope).masked_fill(hidden, -torch.inf).argmax(-1)
-        for name, selected in (("", s.argmax(-1)), ("chance_", chance.argmax(-1))):
-            counts = torch.zeros_like(s[..., 0, :])
-            counts.scatter_add_(-1, selected, asks.to(s.dtype).expand(selected.shape))
-            now = {
-                "best": ((selected == best) * asks).sum((2, 3)) / asks.sum((2, 3)),
-                "agree": (counts.amax(-1) / counts.sum(-1).clamp_min(1)).mean(-1),
-            }
-            found |= {name + key: [*found.get(name + key, []), value] for key, value in now.items()}
-    return {name: torch.stack(parts, 1).detach() for name, parts in found.items()}
-
-
 def right(P, X, real, y):
     """The share of right answers, (runs,)."""
     return (net.forward(P, X, real).argmax(-1) == y).float().mean(1).detach()
 
 
-def transformers(tokens, decay, *, trials, seed):
+def transformers(tokens, *, trials, seed):
     """Two layers of four heads, trained on digits or sentences: every head at the end."""
     train, valid, P = data(tokens, trials, seed)
     first = copied(P)
-    net.learn(P, *train, STEPS, 64, decay=decay, lr=LR, seed=seed)
-    last, (X, real, y) = copied(P), (part[:, :SEEN] for part in train)
+    net.learn(P, *train, STEPS, 64, lr=LR, seed=seed)
+    last, (X, real, _) = copied(P), (part[:, :SEEN] for part in train)
     found = {"train": right(last, *train), "valid": right(last, *valid), "entropy": sharpness(last, X, real)}
-    found |= winners(last, X, real, y, seed)
-    before = winners(first, X, real, y, seed)
-    found |= {f"untrained_{name}": before[name] for name in ("best", "agree")}
-    shrunk = (1 - LR * decay) ** (2 * STEPS)  # keys and queries, each at each step
-    found |= compared(last, first, X[:, :ASKED], real[:, :ASKED], seed, shrunk)
+    found |= compared(last, first, X[:, :ASKED], real[:, :ASKED], seed)
     return {name: value.float() for name, value in found.items()}
 
 
 def onward(tokens, *, trials, seed):
-    """The transformers of `transformers` without decay, on the way."""
+    """The transformers of `transformers`, on the way."""
     train, _, P = data(tokens, trials, seed)
     some, found = [part[:, :1000] for part in train], {"entropy": [], "train": []}
 
@@ -523,13 +493,80 @@ def rivals_of_layer(d, T=16, n=ASKED, steps=STEPS, *, trials, seed):
     return {name: torch.stack(values, 1).float() for name, values in found.items()}
 
 
+def ladder(way, n=ASKED, steps=STEPS, *, trials, seed):
+    """Transformers on n digits of which a part is trained, at RUNGS: (runs, RUNGS, layers, heads).
+
+    All but W, or keys and queries, of both layers is as it was drawn; in the last of LADDER nothing is. At a
+    distance a layer is looked at in the network of the first step at which its heads have gone as far in the
+    mean. Both of RIVALS go as far, are judged by their own choices and have the network's own first slope.
+    """
+    train, valid, P = data("digits", trials, seed)
+    (X, real, y), (new, new_real, _) = ([part[:, :n] for part in some] for some in (train, valid))
+    start, generator, found = copied(P), torch.Generator().manual_seed(seed), {}
+    P, pairs, every = copied(P), way.startswith("K and Q"), way.endswith("the rest by Adam")
+    if not pairs:
+        P = {name: w for name, w in P.items() if name[0] not in "KQ"}
+        P |= {f"W{k}": net.matrix(start, k).clone() for k in (0, 1)}
+
+    def loss(P):
+        return aimed_at("labels", y, P["read"].shape[-1])(net.forward(P, X, real))
+
+    def gone(k):
+        moved, size = (W.norm(dim=(-2, -1)) for W in (centred(P, k) - centred(start, k), centred(start, k)))
+        return (moved / size).mean(-1)
+
+    names = [*P] if every else [name for name in P if name[0] in "KQW"]
+    if way.endswith("descent"):  # of all heads together, so that each goes about as far as in `one_layer`
+        step = descent(P, loss, names, 0.03 * math.sqrt(2 * P["W0"].shape[1]))
+    else:
+        step = adam(P, loss, names)
+    going = [[torch.ones(trials, dtype=torch.bool) for _ in range(2)] for _ in RUNGS]
+    thens = [[copied(P)] * 2 for _ in RUNGS]
+    for _ in range(steps):
+        step()
+        for far, then, on in zip(RUNGS, thens, going, strict=True):
+            for k in (0, 1):
+                if on[k].any():
+                    then[k] = {
+                        name: torch.where(on[k].view(-1, *[1] * (w.dim() - 1)), w.detach(), then[k][name])
+                        for name, w in P.items()
+                    }
+                    on[k] &= gone(k) < far
+        if not any(on.any() for rung in going for on in rung):
+            break
+    slopes = first_slopes(start, lambda P: loss(P).sum(), 2)
+    for weights in thens:
+        layers = {}
+        for k, then in enumerate(weights):
+            a, W_0, factors = reads(then, X, real)[k], centred(start, k), pair(start, k)
+            judges = (a, real), (reads(then, new, new_real)[k], new_real)
+            moved, R = centred(then, k) - W_0, unit(of_tokens(a, real, W_0.shape[1], generator))
+            far = moved.norm(dim=(-2, -1))
+            first = moved_by_slopes(*factors, unit(slopes[k]), far) if pairs else slopes[k]
+            rivals = {"free_": far[..., None, None] * R, "pair_": moved_by_slopes(*factors, R, far)}
+            for who, step in {"": moved, **rivals}.items():
+                fits = [soft_svm(tokens, are, choice(W_0 + step, tokens, are)) for tokens, are in judges]
+                values = {"to_first": cosine(step, first), "judges": cosine(*fits)}
+                values["moved"] = far / W_0.norm(dim=(-2, -1))
+                for name, fitted in zip(("seen", "unseen"), fits, strict=True):
+                    values |= {f"own_{name}": cosine(step, fitted), f"first_{name}": cosine(first, fitted)}
+                for name, value in values.items():
+                    layers.setdefault(who + name, []).append(value)
+            fallen = 1 - loss(then) / loss(start)
+            layers.setdefault("gone", []).append(fallen[:, None].expand_as(far))
+        for name, parts in layers.items():
+            found.setdefault(name, []).append(torch.stack(parts, 1))
+    return {name: torch.stack(parts, 1).float() for name, parts in found.items()}
+
+
 def cases(name):
     """What 18.6 compares: (where, what) -> cosines by the ten learned and ten unseen, (2, runs, heads).
 
-    "what" is one of WAYS or RIVALED in a linear layer, of AIMS or RIVALS in transformers; "gone" leaves out
-    rivals. For "to_first", "gone", "judges" and "moved" (in lengths of W_0): (runs, heads).
+    "what" is one of WAYS or RIVALED in a linear layer, of AIMS or RIVALS in transformers; and where one of
+    LADDER is trained of a transformer, "in a transformer" or one of RIVALS, with ", 0.5" or ", 1". "gone"
+    leaves out rivals. For "to_first", "gone", "judges" and "moved" (in lengths of W_0): (runs, heads).
     """
-    ten, layer, rivals = (measured(f"18.{one}").load() for one in ("ten", "layer", "rivals"))
+    ten, layer, rivals, rungs = (measured(f"18.{one}").load() for one in ("ten", "layer", "rivals", "ladder"))
     found = {}
 
     def of(cell, rival=""):
@@ -547,6 +584,13 @@ def cases(name):
         if name != "gone":
             parts |= {what: of(cell, f"{rival}_") for rival, what in RIVALS.items()}
         found |= {(tokens, what): x.reshape(*x.shape[:-2], -1) for what, x in parts.items()}
+    who = {"": "in a transformer"} | (
+        {f"{rival}_": what for rival, what in RIVALS.items()} if name != "gone" else {}
+    )
+    for way, (rival, what) in itertools.product(LADDER, who.items()):
+        x = of(rungs.sel(way=way), rival)
+        parts = {f"{what}, {far:g}": x[..., at, :, :] for at, far in enumerate(RUNGS)}
+        found |= {(way, what): x.reshape(*x.shape[:-2], -1) for what, x in parts.items()}
     return found
 
 
@@ -555,15 +599,14 @@ MEASURED = [
         "18.heads",
         "Two layers of four heads, trained on digits and on sentences: each head at the end.",
         transformers,
-        {"tokens": ["digits", "sentences"], "decay": [0.0, 1.0]},
+        {"tokens": ["digits", "sentences"]},
         trials=10,
         batch=5,
-        paired=("decay",),
-        minutes=5,
+        minutes=2,
     ),
     Measured(
         "18.onward",
-        "The same without decay, on the way.",
+        "The same on the way.",
         onward,
         {"tokens": ["digits", "sentences"]},
         trials=10,
@@ -586,6 +629,16 @@ MEASURED = [
         {"tokens": ["digits", "sentences"]},
         trials=20,
         batch=5,
+        minutes=3,
+    ),
+    Measured(
+        "18.ladder",
+        "Transformers on ten digits, all of them frozen but W, or keys and queries; and none of it.",
+        ladder,
+        {"way": list(LADDER)},
+        trials=20,
+        batch=5,
+        paired=("way",),
         minutes=3,
     ),
     Measured(

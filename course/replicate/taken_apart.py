@@ -149,8 +149,10 @@ def ingredients(setting):
     return () if setting == "base" else tuple(setting.removeprefix("+ ").split(", "))
 
 
-PAIR = "+ embeddings learn, every token asks"
-SETTINGS = ["base", *(f"+ {name}" for name in net.INGREDIENTS), PAIR]
+SETTINGS = [
+    "base", "+ readout learns", "+ K and Q", "+ embeddings learn", "+ Adam", "+ every token asks",
+    "+ norm before the readout", "+ residual and MLP",
+]  # fmt: skip
 LONGER = ["+ Adam", "+ norm before the readout", "+ residual and MLP"]
 
 

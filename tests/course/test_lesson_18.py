@@ -14,7 +14,7 @@ from course.replicate import small_transformer as net
 from course.replicate import taken_apart
 from mini_attn import svm
 
-given_back, moved_by_pairs, of_new_part, lower_bound = (spec.reference for spec in exercises.exercises("18"))
+given_back, moved_by_pairs, best_mixture, lower_bound = (spec.reference for spec in exercises.exercises("18"))
 REAL = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], dtype=torch.bool)
 
 
@@ -62,14 +62,14 @@ def test_what_a_selection_gives_back_is_the_solvers_cosine(T, C):
     assert given_back(c) == pytest.approx(float(stored.cosine(W, solution.value)), abs=1e-4)
 
 
-def test_the_new_part_is_what_is_orthogonal_to_the_first_slope():
+def test_the_new_part_is_what_is_orthogonal_to_the_first_slope(lesson):
     rng = np.random.default_rng(0)
     for c in (0.9, 0.2, -0.4):
         G, N = np.linalg.qr(rng.normal(size=(9, 2)))[0].T
         S = rng.normal(size=(5, 9))
         S = S / np.linalg.norm(S, axis=1, keepdims=True)
         own = S @ (c * G + np.sqrt(1 - c**2) * N)
-        np.testing.assert_allclose(of_new_part(c, own, S @ G), S @ N, atol=1e-12)
+        np.testing.assert_allclose(lesson["of_new_part"](c, own, S @ G), S @ N, atol=1e-12)
 
 
 def test_the_gap_of_n_is_in_units_of_the_svms_own(lesson):
@@ -81,7 +81,6 @@ def test_the_gap_of_n_is_in_units_of_the_svms_own(lesson):
     with pytest.MonkeyPatch.context() as patch:
         for name, values in given.items():
             patch.setitem(lesson["gap_of_N"].__globals__, name, {"here": values})
-        patch.setitem(lesson["gap_of_N"].__globals__, "of_new_part", of_new_part)
         found = lesson["gap_of_N"]("here")
     sine = np.sqrt(1 - cos**2)
     for r in range(20):
@@ -91,7 +90,7 @@ def test_the_gap_of_n_is_in_units_of_the_svms_own(lesson):
 
 def test_the_interval_is_students(lesson):
     x = np.random.default_rng(1).normal(size=20)
-    for level, width in (({"level": 0.95}, 2.093), ({}, 3.688)):  # by default one of 32
+    for level, width in (({"level": 0.95}, 2.093), ({}, 3.763)):  # by default one of 38
         mean, half = lesson["interval"](x, **level)
         assert mean == pytest.approx(x.mean())
         assert half == pytest.approx(width * x.std(ddof=1) / 20**0.5, rel=1e-3)
@@ -101,9 +100,12 @@ def test_the_cases_are_whole():
     own, moved, judges = (stored.cases(name) for name in ("own", "moved", "judges"))
     assert [*own] == [*moved] == [*judges]
     layers = {*stored.WAYS, *stored.RIVALED}
-    assert len(own) == 2 * (len(layers) + len(stored.AIMS) + len(stored.RIVALS))
+    rungs = len(stored.LADDER) * len(stored.RUNGS) * (1 + len(stored.RIVALS))
+    assert len(own) == 2 * (len(layers) + len(stored.AIMS) + len(stored.RIVALS)) + rungs
     of_rivals = {(f"d = {d}", what) for d in (16, 32) for what in {*stored.RIVALED} - {"free W"}}
     of_rivals |= {(tokens, what) for tokens in ("digits", "sentences") for what in stored.RIVALS.values()}
+    of_rivals |= {(way, f"{what}, {far:g}") for way in stored.LADDER for what in stored.RIVALS.values()
+                  for far in stored.RUNGS}  # fmt: skip
     assert {*stored.cases("gone")} == {*own} - of_rivals
     for (place, what), values in own.items():
         assert values.shape == (2, 20, 1 if place[0] == "d" and "=" in place else 8)
@@ -119,7 +121,7 @@ def weights_of(P):
 def gaps():
     """The gap of N of each run."""
     own, first, judges, cos = (stored.cases(name) for name in ("own", "first", "judges", "to_first"))
-    new = {at: of_new_part(cos[at], own[at], first[at]) for at in own}
+    new = {at: (own[at] - cos[at] * first[at]) / np.sqrt(1 - cos[at] ** 2) for at in own}
     return {at: (x[0] - x[1]).mean(-1) / (1 - judges[at]).mean(-1) for at, x in new.items()}
 
 
@@ -181,6 +183,16 @@ def test_transformers_have_less_than_w_at_their_distance():
             assert abs(found[tokens, aim].mean() - found[tokens, "soft"].mean()) < 0.02
 
 
+def test_no_attention_beats_the_best_mixture():
+    rng = np.random.default_rng(0)
+    for y in (-1, 1):
+        X, v = rng.normal(size=(5, 7)), rng.normal(size=7)
+        others = np.vstack([rng.dirichlet(np.full(5, 0.3), size=20_000), np.eye(5)]) @ X
+        found = y * others @ v / np.linalg.norm(others, axis=1)
+        m = best_mixture(X, v, y) @ X
+        assert found.max() - 1e-12 < y * m @ v / np.linalg.norm(m) < found.max() + 0.05
+
+
 def test_the_bound_is_tight_at_the_solution_and_below_it_elsewhere():
     generator = torch.Generator().manual_seed(3)
     X = torch.randn(2, 4, 3, generator=generator, dtype=torch.float64)
@@ -209,8 +221,9 @@ def test_the_rival_of_keys_and_queries_is_the_stored_one():
 def test_ingredients_add_up():
     assert taken_apart.ingredients("base") == ()
     assert taken_apart.ingredients("+ Adam") == ("Adam",)
-    assert taken_apart.ingredients(taken_apart.PAIR) == ("embeddings learn", "every token asks")
-    assert len(set(taken_apart.SETTINGS)) == len(net.INGREDIENTS) + 2
+    assert taken_apart.ingredients("+ embeddings learn, Adam") == ("embeddings learn", "Adam")
+    parts = {part for setting in taken_apart.SETTINGS for part in taken_apart.ingredients(setting)}
+    assert parts < {*net.INGREDIENTS}
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Answers to lesson 18's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
+import itertools
+
 import numpy as np
 
 
@@ -54,10 +56,34 @@ def given_in_matrices(c, mean=lambda row: row.mean(), part=lambda T: -np.ones(T)
     return (W * V).sum() / np.sqrt((W**2).sum() * (V**2).sum())
 
 
-def new_on_a_line(c, own, first, sine=lambda c: np.sin(np.arccos(c)), along=np.positive, of=1.0):
-    """The movement's cosine is affine in that of N: through its values at 0 and 1, where it is `own`."""
-    at = [along(c) * first + sine(c) * y for y in (0.0, 1.0)]
-    return (of * own - at[0]) / (at[1] - at[0])
+def mixed_by_subsets(X, v, y, least=0.0, best=max, value=lambda m, goal: goal @ m / np.linalg.norm(m)):
+    """Least squares over each set of tokens; the best of those with no coefficient below `least`."""
+    found = []
+    for size in range(1, len(X) + 1):
+        for those in itertools.combinations(range(len(X)), size):
+            s = np.zeros(len(X))
+            s[list(those)] = np.linalg.lstsq(X[list(those)].T, y * v, rcond=None)[0]
+            if s.min() >= least and s.sum() > 0:
+                found.append((value(X.T @ s, y * v), *(s / s.sum())))
+    return np.array(best(found)[1:])
+
+
+def mixed_in_pairs(X, v, y):
+    """The best mixture of two tokens."""
+    a = np.linspace(0, 1, 2001)[:, None]
+    found = []
+    for i, j in itertools.combinations(range(len(X)), 2):
+        m = a * X[i] + (1 - a) * X[j]
+        f = y * m @ v / np.linalg.norm(m, axis=1)
+        s = np.zeros(len(X))
+        s[i], s[j] = a[f.argmax(), 0], 1 - a[f.argmax(), 0]
+        found.append((f.max(), *s))
+    return np.array(max(found)[1:])
+
+
+def softmax_of(scores):
+    e = np.exp(scores - scores.max())
+    return e / e.sum()
 
 
 ANSWERS = {
@@ -110,29 +136,25 @@ ANSWERS = {
         ],
     },
     "18.3": {
-        "also_right": new_on_a_line,
+        "also_right": mixed_by_subsets,
         "wrong": [
-            lambda c, x, y: new_on_a_line(c, x, y, of=0.0),
-            lambda c, x, y: new_on_a_line(c, x, y, of=-1.0),
-            lambda c, x, y: new_on_a_line(c, x, y, of=2.0),
-            lambda c, x, y: new_on_a_line(c, x, 0.0),
-            lambda c, x, y: new_on_a_line(c, x, -y),
-            lambda c, x, y: new_on_a_line(c, y, x),
-            lambda c, x, y: new_on_a_line(-c, x, y),
-            lambda c, x, y: new_on_a_line(abs(c), x, y),
-            lambda c, x, y: abs(new_on_a_line(c, x, y)),
-            lambda c, x, y: new_on_a_line(c, x, y, along=np.ones_like),
-            lambda c, x, y: new_on_a_line(c, x, y, along=np.square),
-            lambda c, x, y: new_on_a_line(c, x, y, along=np.arccos),
-            lambda c, x, y: new_on_a_line(c, x, y, sine=np.arccos),
-            lambda c, x, y: new_on_a_line(c, x, y, sine=lambda c: np.cos(np.arccos(c) / 2)),
-            lambda c, x, y: new_on_a_line(c, x, y, sine=lambda c: 1 - c),
-            lambda c, x, y: new_on_a_line(c, x, y, sine=lambda c: 1 - c**2),
-            lambda c, x, y: new_on_a_line(c, x, y, sine=lambda c: np.tan(np.arccos(c))),
-            lambda c, x, y: new_on_a_line(c, x, y) - y,
-            lambda c, x, y: x - y,
-            lambda c, x, y: np.sqrt(abs(x**2 - y**2)),
-            lambda c, x, y: np.asarray(new_on_a_line(c, x, y)).mean(),
+            lambda X, v, y: mixed_by_subsets(X, v, y, best=min),
+            lambda X, v, y: mixed_by_subsets(X, v, 1),
+            lambda X, v, y: mixed_by_subsets(X - X.mean(0), v, y),
+            lambda X, v, y: mixed_by_subsets(X / np.linalg.norm(X, axis=1, keepdims=True), v, y),
+            lambda X, v, y: mixed_by_subsets(X, v, y, least=-np.inf),
+            lambda X, v, y: mixed_by_subsets(X, v, y, value=lambda m, goal: goal @ (m / np.abs(m).sum())),
+            lambda X, v, y: mixed_by_subsets(X, v, y) * len(X),
+            lambda X, v, y: y * mixed_by_subsets(X, v, y),
+            lambda X, v, y: np.sqrt(mixed_by_subsets(X, v, y)),
+            lambda X, v, y: softmax_of(mixed_by_subsets(X, v, y)),
+            lambda X, v, y: (mixed_by_subsets(X, v, y) > 0) / (mixed_by_subsets(X, v, y) > 0).sum(),
+            lambda X, v, y: np.eye(len(X))[mixed_by_subsets(X, v, y).argmax()],
+            mixed_in_pairs,
+            lambda X, v, y: softmax_of(y * X @ v / np.linalg.norm(X, axis=1)),
+            lambda X, v, y: softmax_of(10 * y * X @ v),
+            lambda X, v, y: X.T @ mixed_by_subsets(X, v, y),
+            lambda X, v, y: np.ones(len(X)),
         ],
     },
     "18.4": {
