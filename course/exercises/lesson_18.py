@@ -301,7 +301,8 @@ def _mixture_cases(rng):
             X = (rng.normal(size=(T, d)) + rng.normal(size=d)) * rng.uniform(0.5, 2, size=(T, 1))
             v = rng.normal(size=d)
             s, scores = _mixture(X, v, y) if (y * X @ v).max() > 0.1 else np.ones(T), y * X @ v
-            if (s > 0.05).sum() >= max(2, T // 2) and (s == 0).any() and ((s > 0.05) & (scores < -0.05)).any():
+            used = s > 0.05
+            if used.sum() >= max(2, T // 2) and (s == 0).any() and (used & (scores < -0.05)).any():
                 break
         cases.append((X, v, y))
     return cases
@@ -311,7 +312,7 @@ MIXTURE = Exercise(
     id="18.3",
     title="What a norm prefers",
     points=2,
-    minutes=15,
+    minutes=10,
     difficulty=2,
     reference=_mixture,
     cases=_mixture_cases,

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import torch
-from torch.nn.functional import one_hot
+from torch.nn.functional import one_hot, softplus
 
 from course.replicate import small_transformer as net
 from course.replicate.stored import Measured, measured
@@ -14,6 +14,7 @@ from course.replicate.taken_apart import (
     SETTINGS,
     cosine,
     few_sentences,
+    hard,
     longer,
     taken_apart,
 )
@@ -189,7 +190,7 @@ def transformers(tokens, *, trials, seed):
 
 
 def onward(tokens, *, trials, seed):
-    """The transformers of `transformers`, on the way."""
+    """The transformers of `transformers` without decay, on the way."""
     train, _, P = data(tokens, trials, seed)
     some, found = [part[:, :1000] for part in train], {"entropy": [], "train": []}
 
@@ -559,11 +560,45 @@ def ladder(way, n=ASKED, steps=STEPS, *, trials, seed):
     return {name: torch.stack(parts, 1).float() for name, parts in found.items()}
 
 
+def untrained_pairs(*, trials, seed, far=3000.0):
+    """Cosines of untrained keys and queries on 16 sentences to the nuclear SVM of what they select, (trials,).
+
+    A rival of "+ K and Q" of `taken_apart`, which goes about as far; at more than 10 it no longer matters how far.
+    """  # noqa: E501
+    X, _, E = few_sentences(trials, seed)
+    P, a = net.simple(("K and Q",), trials, 32, 8, seed), net.embed({"embed": E}, X)
+    c = torch.randn(a.shape[:3], generator=torch.Generator().manual_seed(seed), dtype=a.dtype)
+    R = unit(torch.einsum("rit,ritd,rie->rde", c - c.mean(-1, keepdim=True), a, a[:, :, -1]))
+    moved = moved_by_slopes(P["K0"][:, 0], P["Q0"][:, 0], R, torch.full((trials,), far, dtype=a.dtype))
+    W, asks = net.matrix(P, 0)[:, 0] + moved, a[:, :, -1:]
+    problem = hard(a, asks, (asks @ W.mT[:, None] @ a.mT).argmax(-1))
+    return cosine(W, svm.solve(problem, norm="nuc").value)
+
+
+def under_norms(trials, seed, n=16, T=8, d=32, steps=1000, length=0.02):
+    """One layer of `taken_apart` with a norm before attention and before the readout, in short steps.
+
+    Returns:
+        What the last word of each sentence looks at, (trials n, T), the tokens as the layer reads them,
+        (trials n, T, d), and the readout of length one, times the label, (trials n, d).
+    """
+    X, y, E = few_sentences(trials, seed, n=n, T=T, d=d)
+    has, a, keep = ("norm before the readout",), net.norm(net.embed({"embed": E}, X)), []
+    P = net.simple(has, trials, d, 8, seed) | {"embed": E}
+    step = descent(P, lambda P: softplus(-y * net.outputs(P, net.embed(P, X), has)).mean(-1), ["W0"], length)
+    for _ in range(steps):
+        step()
+    with torch.no_grad():
+        net.outputs(P, net.embed(P, X), has, keep)
+    goal = y[..., None] * P["read"].mT
+    return [x.flatten(0, 1).numpy() for x in (keep[0][1][:, 0, :, -1], a, goal)]
+
+
 def cases(name):
     """What 18.6 compares: (where, what) -> cosines by the ten learned and ten unseen, (2, runs, heads).
 
     "what" is one of WAYS or RIVALED in a linear layer, of AIMS or RIVALS in transformers; and where one of
-    LADDER is trained of a transformer, "in a transformer" or one of RIVALS, with ", 0.5" or ", 1". "gone"
+    LADDER is trained of a transformer, "digits" or one of RIVALS, with ", 0.5" or ", 1". "gone"
     leaves out rivals. For "to_first", "gone", "judges" and "moved" (in lengths of W_0): (runs, heads).
     """
     ten, layer, rivals, rungs = (measured(f"18.{one}").load() for one in ("ten", "layer", "rivals", "ladder"))
@@ -584,9 +619,7 @@ def cases(name):
         if name != "gone":
             parts |= {what: of(cell, f"{rival}_") for rival, what in RIVALS.items()}
         found |= {(tokens, what): x.reshape(*x.shape[:-2], -1) for what, x in parts.items()}
-    who = {"": "in a transformer"} | (
-        {f"{rival}_": what for rival, what in RIVALS.items()} if name != "gone" else {}
-    )
+    who = {"": "digits"} | ({f"{rival}_": what for rival, what in RIVALS.items()} if name != "gone" else {})
     for way, (rival, what) in itertools.product(LADDER, who.items()):
         x = of(rungs.sel(way=way), rival)
         parts = {f"{what}, {far:g}": x[..., at, :, :] for at, far in enumerate(RUNGS)}
@@ -639,7 +672,7 @@ MEASURED = [
         trials=20,
         batch=5,
         paired=("way",),
-        minutes=3,
+        minutes=4,
     ),
     Measured(
         "18.layer",
@@ -667,7 +700,7 @@ MEASURED = [
         trials=10,
         batch=5,
         paired=("setting",),
-        minutes=3,
+        minutes=2,
     ),
     Measured(
         "18.longer",

@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import nnls
-from torch.nn.functional import softplus
 
 from course.replicate import lesson_18 as stored
-from course.replicate import small_transformer as net
 from course.replicate import taken_apart
 from mini_attn import svm
 
@@ -272,23 +270,12 @@ def test_attention_sharpens_while_the_data_are_fitted(monkeypatch):
 
 @pytest.mark.parametrize(("seed", "T", "d"), [(11, 8, 32), (12, 8, 64), (13, 11, 32), (14, 6, 32)])
 def test_under_a_norm_attention_goes_to_the_best_mixture(seed, T, d):
-    words, y, E = taken_apart.few_sentences(3, seed, n=12, T=T, d=d)
-    a = net.norm(E[torch.arange(3)[:, None, None], words])
-    v = torch.randn(3, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    v, W = v / v.norm(dim=1, keepdim=True), torch.zeros(3, 1, d, d, dtype=torch.float64)
-    for _ in range(1000):
-        W.requires_grad_()
-        s = (a[:, :, -1:] @ W.mT @ a.mT).softmax(-1)
-        f = (net.norm(s @ a)[:, :, 0] @ v[..., None])[..., 0] / d**0.5
-        (slope,) = torch.autograd.grad(softplus(-y * f).mean(1).sum(), W)
-        W = (W - 0.02 * slope / slope.norm(dim=(2, 3), keepdim=True)).detach()
-    s, off, alone = s.detach()[:, :, 0].numpy(), [], []
-    for r, i in np.ndindex(3, 12):
-        X, goal = a[r, i].numpy(), (y[r, i] * v[r]).numpy()
+    off, alone = [], []
+    for s, X, goal in zip(*stored.under_norms(3, seed, n=12, T=T, d=d), strict=True):
         c, _ = nnls(X.T, goal)
         if c.any():  # else every token scores below 0
-            off.append(abs(s[r, i] - c / c.sum()).sum() / 2)
-            alone.append(abs(s[r, i] - np.eye(T)[(X @ goal).argmax()]).sum() / 2)
+            off.append(abs(s - c / c.sum()).sum() / 2)
+            alone.append(abs(s - np.eye(T)[(X @ goal).argmax()]).sum() / 2)
     assert len(off) >= 34
     assert np.mean(off) < 0.1
     assert np.mean(alone) > 0.3
