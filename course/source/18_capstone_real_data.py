@@ -10,7 +10,7 @@
 #
 # - look into the heads of a transformer while it trains;
 # - find out what an instrument sees, with rivals that nobody trained;
-# - say which ingredients turn a linear layer from its SVM, and why one of them does;
+# - say which ingredients turn a linear layer from its SVM, and why a norm does;
 # - carry out a project of your own.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb), [lesson 11](11_key_query_nuclear.ipynb), [lesson
@@ -635,7 +635,7 @@ show(
 # **$W$ by descent** is seen from a quarter of a length of $W_0$ on at $d = 32$, and at the end at $d = 16$.
 # At half a length and $d = 32$ it leads the nearer rival by 0.22, at the end by 0.74.
 #
-# **The other ways** are seen at the end, by less. Keys and queries by Adam are not seen at half a
+# **The other ways** are seen at the end ($d = 32$), by less. Keys and queries by Adam are not seen at half a
 # length: the 0.06 that they have comes without training, too.
 #
 # **Transformers** that learn ten sequences go about half a length, and are not seen: the free $W$ is too near
@@ -731,16 +731,16 @@ def best_mixture(X, v, y):
 check("18.3", best_mixture)
 
 # %% [markdown]
-# **The law of a norm:** attention goes to the coefficients of that point, scaled to the sum 1. For $y f$ is
-# $\lVert v\rVert$ times the cosine of the angle between $m$ and $y v$. Below $W$ learns with the norms, in
-# 1,000 steps of length 0.02, from five new draws of 16 sentences.
+# **The law of a norm:** attention goes to the coefficients of the cone's point nearest to $y v$, scaled to
+# the sum 1. For $y f$ is $\lVert v\rVert$ times the cosine of the angle between $m$ and $y v$. Below $W$
+# learns with both norms, in 1,000 steps of length 0.02, on five new draws.
 
 # %%
 found, X, goal = under_norms(5, seed=0)  # attention (80, 8), tokens (80, 8, 32), y v (80, 32)
 law = [best_mixture(tokens, towards, 1) for tokens, towards in zip(X, goal, strict=True)]
 best = np.eye(8)[(X @ goal[..., None])[..., 0].argmax(1)]
 off = [np.abs(found - np.array(where)).sum(1).mean() / 2 for where in (law, best)]
-print("attention that lies elsewhere than by the law: {:.1f}, than on the best token: {:.1f}".format(*off))
+print("attention that lies elsewhere than by the law: {:.2f}, than on the best token: {:.2f}".format(*off))
 assert off[0] < 0.1 < 0.4 < off[1], again.format("18.3")
 
 # %% [markdown] slideshow={"slide_type": "slide"}

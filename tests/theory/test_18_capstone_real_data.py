@@ -285,6 +285,6 @@ def test_w_by_descent_is_seen_in_a_transformer_that_is_frozen_else():
     found = stored.ladder("W by descent", trials=3, seed=4714)
     assert found["moved"].shape == (3, 2, 2, 4)
     for at, far in enumerate(stored.RUNGS):
-        torch.testing.assert_close(found["moved"][:, at].mean(-1), torch.full((3, 2), far), rtol=0.02, atol=0)
+        torch.testing.assert_close(found["moved"][:, at].mean(-1), torch.full((3, 2), far), rtol=0.05, atol=0)
     mean, free, pairs = (gap(found, rival).mean((0, 2, 3)) for rival in ("", "free_", "pair_"))
     assert (mean > torch.maximum(free, pairs) + 0.03).all()
