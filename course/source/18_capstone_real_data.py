@@ -645,7 +645,7 @@ show(
 # and leads the nearer rival by 0.17 at half a length, by 0.31 at one. By Adam it leads by 0.06 to 0.10 at one
 # length, whether $W$ is trained alone, $K$ and $Q$, or $W$ and the rest; at half a length by 0.01 to 0.05,
 # which twenty networks hardly decide. So most of what descent has at these distances goes with Adam. (The
-# loss that is gone differs. But Adam at one length has more of it gone than descent at half, and a smaller
+# loss gone differs, but $W$ by Adam at one length has more of it gone than descent at half, and a smaller
 # gap.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -929,8 +929,6 @@ progress("18")
 #
 # - D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak, *Transformers as Support Vector Machines* (2023,
 #   arXiv 2308.16898): the theorems, and most of the open problems.
-# - G. Xiao, Y. Tian, B. Chen, S. Han, M. Lewis, *Efficient Streaming Language Models with Attention Sinks*
-#   (2023, arXiv 2309.17453).
 # - J. Hewitt, P. Liang, *Designing and Interpreting Probes with Control Tasks* (2019, arXiv 1909.03368).
 #
 # **New in the library:** [`svm.solve_soft`](../mini_attn/svm/soft.py),
