@@ -373,6 +373,6 @@ MEASURED = [
         trials=20,
         batch=20,
         paired=("steps",),
-        minutes=1,
+        minutes=0.75,
     ),
 ]

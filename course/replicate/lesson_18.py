@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import torch
-from torch.nn.functional import one_hot, softplus
+from torch.nn.functional import cross_entropy, one_hot, softplus
 
 from course.replicate import small_transformer as net
 from course.replicate.stored import Measured, measured
@@ -150,11 +150,14 @@ def reads(P, X, real):
     return [a.double() / math.sqrt(a.shape[-1]) for a, _ in keep]
 
 
-def compared(P, P_0, X, real, seed):
-    """Cosines of each head's movement from its start with SVMs over its tokens, and of the controls."""
+def compared(P, P_0, X, real, seed, shrunk=1.0):
+    """Cosines of each head's movement from its start with SVMs over its tokens, and of the controls.
+
+    With weight decay the start is where that alone would have brought W: `shrunk` times W_0.
+    """
     generator, found = torch.Generator().manual_seed(seed), {}
     for k, a in enumerate(reads(P, X, real)):
-        W, W_0 = centred(P, k), centred(P_0, k)
+        W, W_0 = centred(P, k), shrunk * centred(P_0, k)
         heads, moved = W.shape[1], W - W_0
         R = of_tokens(a, real, heads, generator)
         R = R * (moved.norm(dim=(-2, -1)) / R.norm(dim=(-2, -1)))[..., None, None]
@@ -178,14 +181,44 @@ def right(P, X, real, y):
     return (net.forward(P, X, real).argmax(-1) == y).float().mean(1).detach()
 
 
-def transformers(tokens, *, trials, seed):
+def winners(P, X, real, y, seed):
+    """Which token gets the largest attention, beside a random one; (runs, layers, heads) each.
+
+    best: how often it is the one with the best score. agree: in how many of the positions of a sequence it is
+    the one that is chosen most often there.
+    """
+    keep, P = [], {name: w.clone().requires_grad_() for name, w in P.items()}
+    answers = net.forward(P, X, real, keep)
+    loss = cross_entropy(answers.flatten(0, 1), y.flatten(), reduction="sum")
+    slopes = torch.autograd.grad(loss, [s for _, s in keep])
+    asks = (real & (real.sum(-1) > 1)[..., None])[:, None]
+    hidden, found = ~real[:, None, :, None], {}
+    for (_, s), slope in zip(keep, slopes, strict=True):
+        chance = torch.rand(s.shape, generator=torch.Generator().manual_seed(seed)).masked_fill(hidden, -1.0)
+        best = (-slope).masked_fill(hidden, -torch.inf).argmax(-1)
+        for name, selected in (("", s.argmax(-1)), ("chance_", chance.argmax(-1))):
+            counts = torch.zeros_like(s[..., 0, :])
+            counts.scatter_add_(-1, selected, asks.to(s.dtype).expand(selected.shape))
+            now = {
+                "best": ((selected == best) * asks).sum((2, 3)) / asks.sum((2, 3)),
+                "agree": (counts.amax(-1) / counts.sum(-1).clamp_min(1)).mean(-1),
+            }
+            found |= {name + key: [*found.get(name + key, []), value] for key, value in now.items()}
+    return {name: torch.stack(parts, 1).detach() for name, parts in found.items()}
+
+
+def transformers(tokens, decay, *, trials, seed):
     """Two layers of four heads, trained on digits or sentences: every head at the end."""
     train, valid, P = data(tokens, trials, seed)
     first = copied(P)
-    net.learn(P, *train, STEPS, 64, lr=LR, seed=seed)
-    last, (X, real, _) = copied(P), (part[:, :SEEN] for part in train)
+    net.learn(P, *train, STEPS, 64, decay=decay, lr=LR, seed=seed)
+    last, (X, real, y) = copied(P), (part[:, :SEEN] for part in train)
     found = {"train": right(last, *train), "valid": right(last, *valid), "entropy": sharpness(last, X, real)}
-    found |= compared(last, first, X[:, :ASKED], real[:, :ASKED], seed)
+    found |= winners(last, X, real, y, seed)
+    before = winners(first, X, real, y, seed)
+    found |= {f"untrained_{name}": before[name] for name in ("best", "agree")}
+    shrunk = (1 - LR * decay) ** (2 * STEPS)  # keys and queries, each at each step
+    found |= compared(last, first, X[:, :ASKED], real[:, :ASKED], seed, shrunk)
     return {name: value.float() for name, value in found.items()}
 
 
@@ -632,14 +665,15 @@ MEASURED = [
         "18.heads",
         "Two layers of four heads, trained on digits and on sentences: each head at the end.",
         transformers,
-        {"tokens": ["digits", "sentences"]},
+        {"tokens": ["digits", "sentences"], "decay": [0.0, 1.0]},
         trials=10,
         batch=5,
-        minutes=2,
+        paired=("decay",),
+        minutes=3.5,
     ),
     Measured(
         "18.onward",
-        "The same on the way.",
+        "The same without decay, on the way.",
         onward,
         {"tokens": ["digits", "sentences"]},
         trials=10,

@@ -192,7 +192,8 @@ widgets.sliders(
 # sequences right)?
 
 # %%
-runs, onward, further = (measured(f"18.{name}").load() for name in ("heads", "onward", "further"))
+heads, onward, further = (measured(f"18.{name}").load() for name in ("heads", "onward", "further"))
+runs, decayed = (heads.sel(decay=share) for share in (0.0, 1.0))  # without and with weight decay, see 18.8
 for tokens in ("digits", "sentences"):
     cell = onward.sel(tokens=tokens)
     entropy = cell.entropy.values.mean((-2, -1))  # (ten runs, looks)
@@ -744,7 +745,47 @@ print("attention that lies elsewhere than by the law: {:.2f}, than on the best t
 assert off[0] < 0.1 < 0.4 < off[1], again.format("18.3")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.8 Is the SVM solved? *(optional)*
+# ## 18.8 Winners, sinks and weight decay *(optional)*
+#
+# **Which tokens win?** The *best* has the largest score $-\partial L/\partial s_{kt}$, where $L$ is the
+# loss. **Predict:** in which share of its choices does a head look most at it?
+
+# %%
+print("layer 2: untrained, trained, by chance  best wins           agree on one")
+names = [before + what for what in ("best", "agree") for before in ("untrained_", "", "chance_")]
+for tokens in ("digits", "sentences"):
+    shares = [runs[name].sel(tokens=tokens)[:, 1].values.mean() for name in names]
+    print(f"{tokens:35s}", "{:.2f}, {:.2f}, {:.2f}    {:.2f}, {:.2f}, {:.2f}".format(*shares))
+at_1 = np.array([(s.argmax(-1) == 0).mean((0, 2)) for s in moments[250]])  # (layers, heads)
+print("your network, eight digits: token 1 wins, by head of layers 1, 2", *at_1)
+assert at_1[1, 0] == at_1.max() > 3 / 16
+
+# %% [markdown]
+# In layer 2 the best wins about a tenth of the choices, a random token 0.06 or 0.07. What wins is often one
+# token for all positions: on digits 0.81 of a sequence's positions agree on it, 0.40 before training; on
+# sentences 0.46 and 0.37 (means over ten networks).
+#
+# In large language models it is often a text's first, an attention **sink** (Xiao et al., 2023). In
+# your network head 1 of layer 2 comes nearest: token 1 wins 0.28 of its choices, by chance 0.06 in one head.
+#
+# With **weight decay**, 0.3% a step, $W$ cannot grow without bound, and the theorems stop. Movements are
+# now taken from $0.09\, W_0$, which decay alone would leave; compare them with each other only. **Predict**:
+# does the trained $W$ lead the free one now?
+
+# %%
+print("ten networks with weight decay, by ten training sequences, layers 1, 2")
+for tokens in ("digits", "sentences"):
+    for name, what in kinds.items():
+        means = decayed[name].sel(tokens=tokens).values.mean((0, 2)).round(2) + 0
+        print(f"{tokens:10s} {what:41s}", "{:5.2f}, {:.2f}".format(*means))
+ahead = (decayed.never_trained.values - decayed.own.values).mean((1, -1))  # (tokens, layers)
+assert ahead.min() > 0
+
+# %% [markdown]
+# No: the mean free $W$ leads again.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.9 Is the SVM solved? *(optional)*
 
 # %% [markdown]
 # ### Exercise 18.4: A bound for soft margins
@@ -800,7 +841,7 @@ print(f"{len(short)} SVMs of 18.5, C = 1: no objective is more than {largest:.2%
 assert 0 < largest < 5e-4, again.format("18.4")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.9 Your project *(optional)*
+# ## 18.10 Your project *(optional)*
 #
 # Copy the [report template](../course/assets/report-template.md).
 #
@@ -882,7 +923,7 @@ assert 0 < largest < 5e-4, again.format("18.4")
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.10 Claims and measurements
+# ## 18.11 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
@@ -929,6 +970,8 @@ progress("18")
 #
 # - D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak, *Transformers as Support Vector Machines* (2023,
 #   arXiv 2308.16898): the theorems, and most of the open problems.
+# - G. Xiao, Y. Tian, B. Chen, S. Han, M. Lewis, *Efficient Streaming Language Models with Attention Sinks*
+#   (2023, arXiv 2309.17453).
 # - J. Hewitt, P. Liang, *Designing and Interpreting Probes with Control Tasks* (2019, arXiv 1909.03368).
 #
 # **New in the library:** [`svm.solve_soft`](../mini_attn/svm/soft.py),

@@ -35,7 +35,7 @@ def digits():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored, "STEPS", 240)
         patch.setattr(stored, "compared", spy)
-        found = stored.transformers("digits", trials=2, seed=4711)
+        found = stored.transformers("digits", 0.0, trials=2, seed=4711)
     return found | {"compared": given}
 
 
@@ -185,7 +185,7 @@ def test_a_heads_own_svm_against_its_controls(digits):
 
 @pytest.mark.parametrize("price", [0.03, 30.0])
 def test_the_order_of_the_controls_holds_at_other_prices(digits, price):
-    last, first, X, real, seed = digits["compared"]
+    last, first, X, real, seed, _ = digits["compared"]
     generator, cosines = torch.Generator().manual_seed(seed), []
     for k, a in enumerate(stored.reads(last, X, real)):
         W, W_0 = (stored.centred(P, k) for P in (last, first))
@@ -288,3 +288,14 @@ def test_w_by_descent_is_seen_in_a_transformer_that_is_frozen_else():
         torch.testing.assert_close(found["moved"][:, at].mean(-1), torch.full((3, 2), far), rtol=0.05, atol=0)
     mean, free, pairs = (gap(found, rival).mean((0, 2, 3)) for rival in ("", "free_", "pair_"))
     assert (mean > torch.maximum(free, pairs) + 0.03).all()
+
+
+def test_decay_alone_is_no_movement():
+    P = stored.copied(stored.data("digits", 1, 5)[2])
+    shrunk = {name: 0.7 * w if name[0] in "KQ" else w for name, w in P.items()}
+    torch.testing.assert_close(0.49 * stored.centred(P, 0), stored.centred(shrunk, 0))
+
+
+def test_layer_two_agrees_and_the_best_token_seldom_wins(digits):
+    assert (digits["agree"][:, 1].mean(-1) > digits["chance_agree"][:, 1].mean(-1) + 0.3).all()
+    assert (digits["best"].mean((1, 2)) < 0.25).all()
