@@ -6,9 +6,9 @@
 #
 # **The question: what does a softmax choose, and can you still trust its gradient once it has chosen?**
 #
-# What is trained is a vector $p$: its direction says which token is chosen, its length how firmly. The
-# gradient dies at least as fast as the choice hardens, so to get far one divides by its length. Then every
-# entry counts against the others, and the usual formula, `torch.softmax` included, loses one. You will
+# What is trained is a vector $p$: its direction says which token is chosen, its length sharpens the choice.
+# The gradient dies at least as fast as the choice hardens, so to get far one divides by its length. Then
+# every entry counts against the others, and the usual formula, `torch.softmax` included, loses one. You will
 # predict when, and repair it in one line.
 
 # %% [markdown]
@@ -158,7 +158,7 @@ widgets.sliders(
 # subtract the largest logit first, and no exponential overflows.
 #
 # **A temperature sets the firmness.** Divide all logits by a **temperature**. As it falls, the softmax goes
-# from the uniform average to the largest logit (alone, if there is one). Since $h = K p$, *the length of $p$
+# from the uniform average to the largest logit (alone, if it is unique). Since $h = K p$, *the length of $p$
 # is an inverse temperature*: doubling $\|p\|$ halves it.
 
 
@@ -585,7 +585,7 @@ for dtype, lead in ((torch.float64, 40), (torch.float32, 20)):
 #
 # Call the bracket *failed* where it is off by more than half. The last good entry comes at most $\log
 # \frac32$ after the wall: from there on even one grain is too much by half. The first failure comes at most
-# $\log 4T$ before it, since $f$ takes $2T$ roundings of up to $2^{-53} |g_\alpha|$ each (here less than 3.3).
+# $\log 4T$ before it, since $f$ takes $2T$ roundings of up to $2^{-53} |g_\alpha|$ each (3.3 in the test).
 #
 # **Predict**, for one rival: where is the wall for values $(1, 0)$; $(1, 0.999)$; $(1001, 1000)$?
 #
@@ -682,8 +682,8 @@ def careful_gradient(h, g):
 check("05.4", careful_gradient)
 
 # %% [markdown]
-# *Anchored at the winner*, the old formula is right: the winner's value is 0, and nothing cancels. The
-# library's `softmax` does this in its `backward`.
+# *Anchored at the winner*, the old formula is right: the winner's value is an exact 0; what else cancels is
+# small beside the largest entry. The library's `softmax` does this in its `backward`.
 
 # %%
 for lead in (10, 40, 60):
@@ -759,9 +759,9 @@ assert np.allclose(sorted(textbook(moved[-2:, 2] @ (K + shifts[2]).T, g)[:, 0] *
 
 # %% [markdown]
 # Three fates; and from step 200 on $f = 1$ to fifteen digits in all: the loss will not tell us. The toy
-# itself walks straight to the left: token 1's entry is 0, so is token 3's key, and token 2 steers alone.
-# With $c = (-5, 5)$ the run is stuck: its entry is one grain, then 0, by turns, and the two steps are
-# opposite.
+# itself walks straight to the left: token 1's entry is 0, so is token 3's key, and token 2 steers alone. With
+# $c = (-5, 5)$ the run is stuck where $s_1$ rounds to 1: its entry is one grain, then 0, by turns, and the
+# two steps are opposite.
 #
 # <details><summary>Why opposite?</summary>
 #
@@ -772,9 +772,9 @@ assert np.allclose(sorted(textbook(moved[-2:, 2] @ (K + shifts[2]).T, g)[:, 0] *
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4.2))
-across = np.array([-150, 60])
-ax.plot(across, 36.7 + 0.1 * across, ":", color=plots.COLORS["black"], linewidth=1.5)
-ax.annotate("wall (lead over token 3)", (-146, 14), fontsize=11)
+for across, slope in ((np.array([-150, 0]), 0.1), (np.array([0, 60]), 1.1)):  # 36.7 ahead of tokens 3, 2
+    ax.plot(across, 36.7 + slope * across, ":", color=plots.COLORS["black"], linewidth=1.5)
+ax.annotate("wall", (-146, 14), fontsize=11)
 for run, color, line, width, end, label in (
     (moved[:, 0], "vermillion", "-", 2, "", "$c = 0$"),
     (moved[:, 2], "green", "-", 2, "s", "$c = (-5, 5)$"),
@@ -795,10 +795,10 @@ show(
 
 # %% [markdown]
 # **Figure 5.** Normalised descent on the toy, with the keys shifted by $c$, and cured. Square: where the
-# green run stays; the others leave the frame. Dotted: the lead over token 3 is 36.7.
+# green run stays; the others leave the frame. Dotted: 36.7 ahead of token 3 (left) and of token 2 (right).
 #
-# **Other problems.** A run should break where the *cured* run first has $|b| < 2^{-53} |g_\alpha|$. And if
-# the lost entry is put back, as minus the sum of the losers'? *Predict both.*
+# **Other problems.** A run should break about where the *cured* run first has $|b| < 2^{-53} |g_\alpha|$. And
+# if the lost entry is put back, as minus the sum of the losers'? *Predict both.*
 
 
 # %%
@@ -837,8 +837,9 @@ for T, d in ((20, 4), (8, 10), (5, 3)):  # 100 problems of one sequence each, ea
 print("(by step 1,000; put back: to 1e-9 the cured run, in all)")
 
 # %% [markdown]
-# The law holds to 20%, in the median to a few percent. The *lost entry* alone does the harm: put back, it
-# cures every run (no two values here are equal). What becomes of a run without it?
+# The law holds to 20%; runs break a few percent early. The *lost entry* alone does the harm: put back, it
+# cures every run (no two values here are equal: a loser with the winner's value would lose its bracket, too).
+# What becomes of a run without it?
 #
 # ### Exercise 05.5: Where the broken run goes
 #
@@ -903,8 +904,8 @@ for (T, d), (keys, values) in problems.items():  # in 12 of 300 the winner's val
     assert (np.array(shares) > [0.75, 0.9]).all(), wrong
 
 # %% [markdown]
-# None leaves that should stay. Of those that should leave, some are held: mostly by single grains, for
-# without noise (the winner's entry set to 0 from a lead of 36.7 on) nearly all have left.
+# None leaves that should stay. Of those that should leave, some are held, many by single grains: without
+# noise (the winner's entry set to 0 from a lead of 36.7 on) over 90% have left.
 #
 # <details><summary>Why</summary>
 #
@@ -915,8 +916,7 @@ for (T, d), (keys, values) in problems.items():  # in 12 of 300 the winner's val
 # $$(k_\alpha - k_t) \cdot (-n) \ge \|n\|^2 - k_\alpha \cdot n ,$$
 #
 # so all of them do if $k_\alpha \cdot n < \|n\|^2$. If not, the smallest falls (or stays), and the run is
-# back at the wall; as it is where the losers surround the origin, in all problems with 20 tokens in 4
-# dimensions.
+# back at the wall; as it is where the losers surround the origin.
 #
 # </details>
 #
@@ -984,8 +984,7 @@ assert (cosines[0] < 0).sum() > 16  # in the last row
 # %% [markdown]
 # An entry is lost if the rounding of the exact $o$ puts it off by more than half. At 0.4% about half of the
 # heads have lost it (the gradient lies nearly along $k_1$: its direction survives until the sign goes). At
-# 0.04% nearly all have, and most gradients point backwards. For one query both cures work with the same
-# kernel.
+# 0.04% nearly all have, and most cosines are negative. For one query both cures work with the same kernel.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Questions
@@ -1023,8 +1022,8 @@ progress("05")
 # - The landscape is bounded, not constant, hence not convex. The toy's has no stationary point and two ways
 #   to infinity.
 # - The winner's entry of the textbook gradient is lost about where $|\sum_t s_t (g_\alpha - g_t)|$ falls
-#   below $2^{-53} |g_\alpha|$. There a normalised run breaks; what becomes of it, the keys decide. Measure
-#   the values, or the keys, from the winner's.
+#   below $2^{-53} |g_\alpha|$. Whether a normalised run breaks there, and how, the keys decide. Measure the
+#   values, or the keys, from the winner's.
 
 # %% [markdown]
 # ## Further reading
