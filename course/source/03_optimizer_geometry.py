@@ -16,7 +16,7 @@
 #
 # - derive the steepest step in any norm, and name the optimiser that takes it;
 # - prove that its margin tends to the largest one; find sign descent's longest safe step on two points;
-# - tell for which norms a given direction is best;
+# - tell for which $\rho$ a direction of the plane has the largest margin in $\ell_\rho$;
 # - derive how long Adam's steps really are, and estimate whether its $\varepsilon$ comes first.
 #
 # **You need** lessons 01 and 02, linear algebra with the singular value decomposition, and NumPy. About 85
@@ -144,7 +144,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.2 The steepest step
 #
-# Near $w$ the loss is linear: a small step $\delta$ changes it by $g \cdot \delta$, where $g = \nabla L(w)$.
+# Near $w$ the loss is nearly linear: a small step $\delta$ changes it by about $g \cdot \delta$, where
+# $g = \nabla L(w)$.
 # Which step decreases it most? Fix its length, *in some norm*:
 #
 # $$\min_{\lVert \delta \rVert \le 1} g \cdot \delta = - \lVert g \rVert_* , \qquad
@@ -262,7 +263,7 @@ for rho, path in constant.items():
     assert abs(degrees(path[-1]) - degrees(best[rho][0])) < 0.1, again("03.1")
 
 # %% [markdown]
-# Within a tenth of a degree each is at its norm's limit (here all $a_{i1} > 0$: $w_1$ never turns back).
+# Within a tenth of a degree each is at its norm's limit (steps of 1 will not always do: 3.3).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.3 The proof
@@ -293,13 +294,13 @@ for rho, path in constant.items():
     assert lower * (1 - 1e-6) <= best[rho][1] <= upper * (1 + 1e-6) < 1.012 * lower, again("03.1")
 
 # %% [markdown]
-# Each run proves its own margin to 1.2 percent or better, without a solver.
+# Each run proves its own margin to 1.1 percent or better, without a solver.
 #
 # When do both bounds meet? In the first inequality, if only worst points of $w$ have weight. In the second,
-# if Hölder's is an equality. For $1 < \rho < \infty$ it is if $\sum_i \lambda_i a_i$ has entries
-# proportional to $\mathrm{sign}(w_j)\, |w_j|^{\rho-1}$: exercise 03.1, read backwards. So $w$ is best in
-# $\ell_\rho$ if *that vector is a sum of its worst points, with weights that are not negative*. And only
-# then: these are the KKT conditions of lesson 02 in another norm.
+# if Hölder's is an equality. For $1 < \rho < \infty$ it is if $\sum_i \lambda_i a_i$ is a
+# positive multiple of the vector of all $\mathrm{sign}(w_j)\, |w_j|^{\rho-1}$: exercise 03.1, read backwards.
+# So $w$ is best in $\ell_\rho$ if *that vector is a sum of its worst points, with weights that are not
+# negative*. And only then: these are the KKT conditions of lesson 02 in another norm.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.2: Best for which norms?
@@ -308,7 +309,7 @@ for rho, path in constant.items():
 #
 # In the plane, $w$ with $w_1 > w_2 > 0$ has two worst points, $a$ and $b$, with $a_1, b_1 > 0$. Neither is a
 # multiple of the other. $w$ is best for at least one $\rho$ between 1 and $\infty$, and these $\rho$ form an
-# interval. Return its two ends, the lower one first; they may be 1 and `np.inf`.
+# interval. Return its two ends, the lower one first; they may be 1 and `np.inf` (by continuity).
 #
 # <details><summary>Hint 1</summary>
 #
@@ -360,8 +361,8 @@ for corner, pair in (([2.0, 1.0], A[[1, 2]]), ([12.0, 11.0], A[[0, 1]])):
 # > largest one. So it does whenever $\sum_\tau \eta_\tau$ diverges and $\sum_\tau \eta_\tau^2$ divided by it
 # > tends to zero.*
 # >
-# > Source: Gunasekar et al. (2018) for the limit; the argument below is that of Telgarsky (2013) for $\ell_1$
-# > and of Fan et al. (2025) for matrices and several classes.
+# > Source: Gunasekar et al. (2018) for the limit, with other steps; the argument below is that of Telgarsky
+# > (2013) for $\ell_1$ and of Fan et al. (2025) for matrices and several classes.
 #
 # The direction follows only where the best one is unique; the flat sides of diamonds and squares can leave a
 # choice.
@@ -384,8 +385,8 @@ for corner, pair in (([2.0, 1.0], A[[1, 2]]), ([12.0, 11.0], A[[0, 1]])):
 
 # %% [markdown]
 # With steps of one length $\eta$ the theorem lets the margin fall short by $\frac12 \eta\, a_{\max}^2 + \log
-# n / (\eta t)$. The best $\eta$ for $t$ steps (not the $\eta^*$ of lesson 02) is $\eta^* = \sqrt{2 \log n /
-# t} / a_{\max}$, and leaves $a_{\max} \sqrt{2 \log n / t}$. What is really lost, on twenty random points in
+# n / (\eta t)$. The $\eta$ for which this bound is best after $t$ steps is $\bar\eta = \sqrt{2 \log n /
+# t} / a_{\max}$; it leaves $a_{\max} \sqrt{2 \log n / t}$. What is really lost, on twenty random points in
 # six dimensions?
 
 
@@ -399,7 +400,7 @@ def random_points(seed, n, d):
 
 clouds = [random_points(seed, 20, 6) for seed in range(5)]
 print("percent of margin lost on five sets:")
-print("         after 1,000    and 2,000 steps of 1   5,000 of 1 / sqrt(t)   of eta*   allowed there")
+print("         after 1,000    and 2,000 steps of 1   5,000 of 1 / sqrt(t)  of eta_bar  allowed there")
 for rho in (1.0, 2.0, np.inf):
     rows = []
     for cloud in clouds:
@@ -418,8 +419,8 @@ for rho in (1.0, 2.0, np.inf):
 
 # %% [markdown]
 # With $\ell_1$ and $\ell_\infty$, these runs with steps of 1 stop gaining. Above 100 percent they do not
-# separate the points. NGD goes on gaining, by another proof (3.4). Steps $\eta^*$ lose less than an eighth of
-# what the theorem allows.
+# separate the points. NGD goes on gaining: 3.4 proves its limit. Steps $\bar\eta$ lose less than an eighth of
+# what the theorem allows; $1/\sqrt t$ loses less still here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.3: The longest safe step
@@ -455,7 +456,7 @@ def longest_step(a, b):
 check("03.3", longest_step)
 
 # %%
-print("growth of the longest |w_j| a step, in units of eta, after step 5,000")
+print("growth of the largest |w_j| a step, in units of eta, after step 5,000")
 for seed in range(4):
     pair = np.random.default_rng(seed).uniform(0.5, 1, (2, 2)) * [[3, -1], [-1, 3]]
     safe, growth = longest_step(*pair), []
@@ -468,39 +469,51 @@ for seed in range(4):
     assert np.allclose(growth, [1, 0], atol=0.01), again("03.3")
 
 # %% [markdown]
-# Two percent above that step, these runs are trapped. Up to it $z$ stays bounded, and late one coordinate
-# rises at every step: the margin tends to the largest.
+# Two percent above that step, these runs are trapped. Up to it $z$ stays bounded (once between the two places
+# of hint 1, it leaves by one side only, and comes back), and late one coordinate rises at every step: the
+# margin tends to the largest.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
 #
-# **Mirror descent** keeps a function $\psi$ and takes its step not in $w$ but in $S = \nabla \psi(w)$:
+# **Mirror descent** keeps a function $\psi$ and takes its step not in $w$ but in $S = \nabla \psi(w)$. Here
 #
-# $$\nabla \psi(w_{t+1}) = \nabla \psi(w_t) - \eta\, \frac{g_t}{\lVert g_t \rVert_{\rho^*}} , \qquad
-# \psi(w) = \frac1\rho \sum_j |w_j|^\rho , \qquad \nabla \psi(w)_j = \mathrm{sign}(w_j)\, |w_j|^{\rho-1} .$$
+# $$\psi(w) = \frac1\rho \sum_j |w_j|^\rho , \qquad \nabla \psi(w)_j = \mathrm{sign}(w_j)\, |w_j|^{\rho-1} .$$
 #
-# For $\rho = 2$ it is NGD. Let $M_t = \sum_i q_i a_i$ at $w_{t-1}$, and $\Lambda_t = \sum_{\tau \le t} \eta /
-# \lVert M_\tau \rVert_{\rho^*}$. From $w_0 = 0$ on, gradients add up in $S$: $S_t$ is a sum of signed points
-# with weights that add up to $\Lambda_t$. So one of 3.3's bounds is $B_t = \lVert S_t \rVert_{\rho^*} /
-# \Lambda_t \ge \hat\mu$.
+# Let $M_t = \sum_i q_i a_i$ at $w_{t-1}$, which is minus the gradient over $L$. Step $t$ is
 #
-# > **Theorem.** *For $1 < \rho < \infty$ and any constant $\eta > 0$, $B_t$ and the margin of $w_t$ tend to
-# > $\hat\mu$.*
+# $$S_t = S_{t-1} + \eta\, \frac{M_t}{\lVert M_t \rVert_{\rho^*}} , \qquad
+# \Lambda_t = \sum_{\tau \le t} \frac{\eta}{\lVert M_\tau \rVert_{\rho^*}} .$$
+#
+# For $\rho = 2$ it is NGD. From $w_0 = 0$ on, where $\nabla \psi(0) = 0$, gradients add up in $S$: $S_t$ is a
+# sum of signed points with weights that add up to $\Lambda_t$. So one of 3.3's bounds is $B_t = \lVert S_t
+# \rVert_{\rho^*} / \Lambda_t \ge \hat\mu$.
+#
+# > **Theorem.** *As in 3.3, let $\hat\mu > 0$ and start at $w_0 = 0$, on the exponential loss. For
+# > $1 < \rho < \infty$ and any constant $\eta > 0$, $B_t$ and the margin of $w_t$ tend to $\hat\mu$.*
+# >
+# > Source: below and in question 2; earlier Ji & Telgarsky (2021) for NGD with short steps, and Sun et al.
+# > (2022) for small steps, not normalised.
 #
 # **Proof for NGD**, where $S = w$. With $u_i = a_i \cdot w_{t-1}$, $M_t \cdot w_{t-1} = \sum_i q_i u_i$. As
 # $q_i \propto e^{-u_i}$, this is $-\sum_i q_i \log q_i - \log \sum_i e^{-u_i} \le \log n + \min_i u_i$, at
-# most $\log n + \hat\mu \lVert w_{t-1} \rVert$. Expand $\lVert w_t \rVert^2$, and use $\sqrt{x^2 + z} \le x +
-# z / 2x$ and $\lVert M_t \rVert \ge \hat\mu$:
+# most $\log n + \hat\mu \lVert w_{t-1} \rVert$. Put this into
+#
+# $$\lVert w_t \rVert^2 = \lVert w_{t-1} \rVert^2
+# + 2 \eta\, \frac{M_t \cdot w_{t-1}}{\lVert M_t \rVert} + \eta^2 ,$$
+#
+# and use $\sqrt{x^2 + z} \le x + z / 2x$ and $\lVert M_t \rVert \ge \hat\mu$:
 #
 # $$\lVert w_t \rVert - \hat\mu \Lambda_t \;\le\; \lVert w_{t-1} \rVert - \hat\mu \Lambda_{t-1}
 # + \frac{\eta \log n / \hat\mu + \eta^2 / 2}{\lVert w_{t-1} \rVert} .$$
 #
-# But $\lVert w_t \rVert \ge \hat\mu \Lambda_t \ge \hat\mu\, \eta t / a_{\max}$. So the fractions add up to
-# $O(\log t)$, and $B_t - \hat\mu = O(\log t / t)$. Now $w_t / \Lambda_t$ is in the hull of the $a_i$, whose
-# shortest vector $\hat a$ is $\hat\mu$ long (lesson 02): $\lVert w_t / \Lambda_t - \hat a \rVert^2 \le
-# B_t^2 - \hat\mu^2 \to 0$. $\square$
+# But $\lVert w_t \rVert \ge \hat\mu \Lambda_t \ge \hat\mu\, \eta t / a_{\max}$, as $\lVert M_\tau \rVert \le
+# a_{\max}$. So the fractions add up to $O(\log t)$, and $B_t - \hat\mu = O(\log t / t)$. Now $w_t /
+# \Lambda_t$ is in the hull of the $a_i$, whose shortest vector $\hat a$ is $\hat\mu$ long (lesson 02):
+# $\lVert w_t / \Lambda_t - \hat a \rVert^2 \le B_t^2 - \hat\mu^2 \to 0$, so $\mu(w_t) \to \mu(\hat a) =
+# \hat\mu$. $\square$
 #
-# Other $\rho$: question 2. The $w$ of sign descent is no sum of gradients: hence the trap of 03.3.
+# Other $\rho$: question 2. The $w$ of sign descent is no sum of gradients, so 03.3's trap is possible.
 
 
 # %%
@@ -532,17 +545,17 @@ mirror = {rho: mirror_descent(A, rho, 10_000) for rho in (1.5, 3.0)}
 print("our points, percent after 500 and 5,000 steps:   B_t above     margin lost")
 for rho, eta in ((1.5, 1), (2, 0.3), (2, 30), (3, 1), (6, 1), (10, 1)):
     (above, lost), *others = [shortfalls(points, rho, eta) for points in (A, *clouds)]
-    print("rho = {:3}, eta = {:3} {:34.2f} {:5.2f} {:9.3f} {:6.3f}".format(rho, eta, *above, *lost))
+    print("rho = {:3}, eta = {:3} {:34.3f} {:6.3f} {:8.3f} {:6.3f}".format(rho, eta, *above, *lost))
     others = np.array(others)
     assert above[1] < 0.6 * above[0], "slower than measured"
     assert (others[:, 0, 1] < others[:, 0, 0] / (9 if rho == 2 else 1)).all(), "slower than measured"
     assert (others[:, :, 1] < [2, 15]).all() if rho == 2 else rho < 6 or (others[:, 1, 1] > 10).all()
 
 # %% [markdown]
-# NGD's $B_t$ falls tenfold, like $1/t$, at both lengths; on the five random sets of 3.3 it ends within 2
-# percent, and the margin within 15. For $\rho > 2$, $w$ is slow: $S$ grows like $t$, so $w$ like
-# $t^{1/(\rho-1)}$. The margin lost may *rise* meanwhile (last row); from $\rho = 6$ on it is above 10 percent
-# on those sets.
+# NGD's excess of $B_t$ over $\hat\mu$ falls tenfold with both $\eta$; on the five random sets of 3.3
+# (checked, not printed) it ends below 2 percent, and the margin lost below 15. For $\rho > 2$, $w$ is slow:
+# $S$ grows like $t$, so $w$ like $t^{1/(\rho-1)}$. The margin lost may *rise* meanwhile (last row); on those
+# sets, at $\rho = 6$ and $10$, it is above 10 percent.
 #
 # The cross marks where the ball of $\ell_\rho$ touches the region; dots are iterates, later ones larger, not
 # always nearer.
@@ -573,9 +586,10 @@ widgets.sliders(
 )
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 3.5 Adam, five lines and two memories
+# ## 3.5 Adam, two memories
 #
-# Adam divides a running mean of the gradient by the root of a running mean of its square, entry by entry:
+# Adam divides a running mean of the gradient $g_t$ (at $w_{t-1}$) by the root of a running mean of its
+# square, entry by entry:
 #
 # $$\bar g \leftarrow \beta_1 \bar g + (1 - \beta_1)\, g_t, \qquad
 # \overline{g^2} \leftarrow \beta_2\, \overline{g^2} + (1 - \beta_2)\, g_t^2, \qquad
@@ -629,8 +643,8 @@ assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9
 #
 # Suppose that late in the run, with $\varepsilon = 0$ and $\beta^t$ negligible, $w$ moves along the $\hat w$
 # of $\ell_\infty$, its largest $|w_j|$ by $\eta_{\mathrm{eff}}$ a step. Then the worst $a_i \cdot w$ grows by
-# $\nu = \eta_{\mathrm{eff}}\, \hat\mu_\infty$ a step, and $g_t$ is $e^{-\nu}$ times $g_{t-1}$. For $\beta_1
-# \le \beta_2$, return, each correct to six digits,
+# $\nu = \eta_{\mathrm{eff}}\, \hat\mu_\infty$ a step, and in the entry of that $|w_j|$, $g_t = e^{-\nu}
+# g_{t-1}$. For $\beta_1 \le \beta_2$, return, each correct to six digits,
 #
 # - $\eta_{\mathrm{eff}}$;
 # - the *real memory*: the steps, not always a whole number, in which what an old square adds to
@@ -638,7 +652,7 @@ assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9
 #
 # <details><summary>Hint 1</summary>
 #
-# Both means are geometric series: the gradient of $k$ steps ago is $e^{k\nu} g_t$. What is its weight? The
+# Both means are geometric series: the entry of $k$ steps ago is $e^{k\nu}$ times today's. Its weight? The
 # quotient of the means is a function of $\nu$, and $\nu$ depends on the quotient.
 # </details>
 # <details><summary>Hint 2</summary>
@@ -699,22 +713,23 @@ assert np.allclose([*pace, share.min() - 1], [1] * 5 + [0], atol=0.01), again("0
 # %% [markdown]
 # The steps are predicted to half a percent, those of the third run to two. On five sets of points in twelve
 # dimensions, after many memories, the largest $|w_j|$ grows by $\eta_{\mathrm{eff}}$ a step, and the margin
-# comes within two percent of the largest: *sign descent with a shorter step*.
+# comes within one percent of the largest: *sign descent with a shorter step*.
 #
 # The *controls* are sign descent with the predicted steps. After 8,000 the first run is where its control is.
-# The others are behind: for some real memories, the denominators hold old squares. For these two it is a
-# clock, to 1.5 degrees. From $\eta = 0.05$ to $0.1$ the step hardly grows, the memory nearly four times: the
-# last run was *slow*, not stuck.
+# The others are behind: for some real memories, the denominators hold old squares, and while these hardly
+# change, Adam is like gradient descent with momentum (the dip towards $\ell_2$ in Figure 3). For these two
+# the real memory is a clock, to 1.5 degrees. From $\eta = 0.05$ to $0.1$ the step hardly grows ($\nu$ cannot
+# pass $\frac12 \log(1/\beta_2)$), the memory nearly four times: the last run was *slow*, not stuck.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Epsilon changes the limit
+# ### Epsilon changes the course
 #
 # Once $\sqrt{\overline{g^2}}$ is far below $\varepsilon$, Adam's denominator is nearly constant. What remains
 # is gradient descent with momentum, with the limit of $\ell_2$ (Wang et al. 2022). When is that? Once steps
-# are $\eta_{\mathrm{eff}}$ long, the root falls by $e^{-\nu}$ a step. So $\varepsilon$ takes over at step
-# $(\log(1 / \varepsilon) + c) / \nu$, where $c$ gathers the rest and is the same for all small $\varepsilon$.
-# With $c = 0$ that is $\log(1/\varepsilon)\, (\log(1/\beta_2) / \nu - 2)$ real memories: the wider the
-# margin, the fewer.
+# are $\eta_{\mathrm{eff}}$ long, the root falls by $e^{-\nu}$ a step. So $\varepsilon$ takes over (we
+# count from where the root is below it in all coordinates) at step $(\log(1 / \varepsilon) + c) / \nu$, where
+# $c$ gathers the rest and is the same for all small $\varepsilon$. With $c = 0$ that is
+# $\log(1/\varepsilon)\, (\log(1/\beta_2) / \nu - 2)$ real memories: the wider the margin, the fewer.
 
 
 # %%
@@ -727,14 +742,14 @@ def taken_over(path, A, beta2, eps):
     return np.flatnonzero(above)[-1] + 2  # step 1 stands at place 0
 
 
-print("eta     beta2    takes over: with c = 0   measured   in memories   degrees then")
+print("eta     beta2    takes over: with c = 0   measured   in memories   degrees then   at the end")
 runs = [(ETA[run], BETA2[run], by_adam[:, run]) for run in range(3, 8)]
 runs.insert(2, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-8)[:, 0]))
 for (eta, beta2, path), near in zip(runs, (33.3, 34.5, 34.7, 37.8, 38.0, 41.4), strict=True):
     step, memory = adam_step(eta, mu_inf, 0.9, beta2)
     predicted, seen = np.log(1e8) / (step * mu_inf), taken_over(path, A, beta2, 1e-8)
     then, end = degrees(path[[seen - 1, -1]])
-    print(f"{eta:<7} {beta2:<8} {predicted:22,.0f} {seen:10,} {seen / memory:13.1f} {then:14.1f}")
+    print(f"{eta:<7} {beta2:<8} {predicted:22,.0f} {seen:10,} {seen / memory:13.1f} {then:14.1f} {end:12.1f}")
     assert abs(seen / predicted - 1) < 0.03, again("03.4")
     assert abs(then - near) < 0.3 < min(then - end, end - 30)
 
@@ -750,9 +765,9 @@ for k, (cloud, mu) in enumerate(zip(wide, mus, strict=True)):
 
 # %% [markdown]
 # On our points $c$ is small: without it all six are right to three percent. Torch's defaults (third row), on
-# a margin of 2.5, are taken over almost eight degrees short. All six then turn towards $\ell_2$ (Figure 3
-# dashes the first), but do not come near it: a step is now $\eta/\varepsilon$ times the gradient, and fades
-# with it.
+# a margin of 2.5, are taken over almost eight degrees short. The degrees rise with the memories, if not by
+# the clock of $\varepsilon = 0$. All six then turn towards $\ell_2$ (last column; Figure 3 dashes the first),
+# but do not reach it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
 #
 # On the five sets, where margins are narrower, torch's defaults have 5 real memories and more, up to a tenth
 # fewer than with $c = 0$, and 0.87 of the margin or more.
@@ -795,7 +810,8 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Where Adam goes. Solid: without $\varepsilon$, $\beta_2 = 0.95$. Dashed: with $\varepsilon$.
-# Dots: after 1, 3 and 5 real memories. Cross: where $\varepsilon$ takes over if $c = 0$.
+# Dots: after 1, 3 and 5 real memories. Cross: where $\varepsilon$ takes over if $c = 0$. Dotted: sign descent
+# with the third run's real step, on the diagonal as long as both coordinates rise.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 limits = {
@@ -859,7 +875,8 @@ def spectral_step(G):
 # %% [markdown]
 # The theorem of 3.3 holds for any norm, so with slowly shrinking steps **spectral descent** maximises the
 # margin in the spectral norm. We run it on six problems, each of twelve random signed points $a_i$ of matrix
-# shape, with $\langle a_i, W \rangle$ in place of $a_i \cdot w$.
+# shape, with $\langle a_i, W \rangle$ in place of $a_i \cdot w$; and compare steps along $-G$, steepest in
+# the **Frobenius norm** $\lVert G \rVert_F = \sqrt{\langle G, G \rangle}$. The bound is the spectral run's.
 
 # %%
 rng = np.random.default_rng(1)
@@ -887,7 +904,7 @@ bound = np.linalg.norm(total, "nuc", axis=(1, 2)) / etas.sum()  # B(lambda), lam
 by_length, _, _ = train_matrices(lambda G: -G / np.linalg.norm(G, axis=(1, 2), keepdims=True), etas)
 for name, W in (("spectral", by_polar), ("Frobenius", by_length)):
     share = margin(W) / bound
-    print(f"{name:9} steps: spectral margin over its bound {share.min():.2f} to {share.max():.2f}")
+    print(f"{name:9} steps: spectral margin over the bound: {share.min():.2f} to {share.max():.2f}")
 assert (margin(by_polar) / bound).min() > 0.98 > 0.85 > (margin(by_length) / bound).max()
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -941,16 +958,16 @@ show(
     train_matrices(lambda G: -orthogonalise(G), np.full(steps, 0.05)) for steps in (500, 1_500)
 )
 share = margin(by_muon) / bound
-print(f"Muon's steps: spectral margin over its bound {share.min():.2f} to {share.max():.2f}")
+print(f"Muon's steps: spectral margin over the bound of 3.6: {share.min():.2f} to {share.max():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.5: The margin that Muon gives away
 #
 # ★★★ · 8 minutes
 #
-# Suppose that $M = \sum_i q_i a_i$, minus the gradient, keeps its direction from now on, and that only
-# worst points of $W$ have weight in it. Predict from the singular values $\sigma_k$ of $M$: the margin in the
-# spectral norm that $W$ will have after many more steps, and the bound $B(q)$ on every such margin.
+# Suppose that $M = \sum_i q_i a_i$, minus the gradient over $L$, keeps its direction from now on, and that
+# only worst points of $W$ have weight in it. Predict from the singular values $\sigma_k$ of $M$: the margin
+# in the spectral norm that $W$ will have after many more steps, and the bound $B(q)$ on every such margin.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -989,7 +1006,7 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 
 # %% [markdown]
 # The margin is $\sum_k \sigma_k f_k / \max_k f_k$, with $f_k$ read off the wave at $\sigma_k / \lVert M
-# \rVert_F$. The forecast is right to one percent here, as $q$ has settled; with all $f_k = 1$ it would be the
+# \rVert_F$. It is right if $q$ has settled, and to one percent here; with all $f_k = 1$ it would be the
 # bound.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1001,7 +1018,8 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 # <details><summary>Answer</summary>
 #
 # Take $\eta$ shorter: $\frac12 \eta\, a_{\max}^2$ falls with it, and more steps do not help there. The other
-# part, $\log n / (\eta t)$, then asks for more of them. With $\eta^*$, half of it costs four times the steps.
+# part, $\log n / (\eta t)$, then asks for more of them. With $\bar\eta$, half the shortfall costs four times
+# the steps.
 # </details>
 #
 # **2.** What changes in the proof of 3.4 for $\rho > 2$, and how fast does $B_t$ fall then?
@@ -1023,8 +1041,9 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 #
 # As $x^r$ is convex, $\lVert S \rVert - \hat\mu \Lambda$ grows by at most $(\eta \log n / \hat\mu + 2^{2-r}
 # \eta^r / r) / \lVert S_{t-1} \rVert^{r-1}$ a step, in all $O(t^{2-r})$. So $B_t - \hat\mu = O(t^{1-r}) =
-# O(t^{-1/(\rho-1)})$: at $\rho = 10$ the ninth root of $1/t$. The direction follows as for NGD. For $\rho <
-# 2$ squares do, with $\lVert S + h \rVert_{\rho^*}^2 \le \lVert S \rVert_{\rho^*}^2 + 2 h \cdot w\, \lVert S
+# O(t^{-1/(\rho-1)})$: at $\rho = 10$ the ninth root of $1/t$. The hull has one point shortest in
+# $\ell_{\rho^*}$, and $S_t / \Lambda_t$ tends to it, and with it the direction of $w_t$. For $\rho < 2$
+# squares do, with $\lVert S + h \rVert_{\rho^*}^2 \le \lVert S \rVert_{\rho^*}^2 + 2 h \cdot w\, \lVert S
 # \rVert_{\rho^*}^{2-\rho^*} + (\rho^* - 1) \lVert h \rVert_{\rho^*}^2$.
 # </details>
 #
@@ -1032,7 +1051,7 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 #
 # <details><summary>Answer</summary>
 #
-# Hardly later: with $c = 0$ by a tenth. With so long a memory $\nu$ is 0.96 of its limit $\frac12 \log
+# On our points a tenth later, with $c = 0$. With so long a memory $\nu$ is 0.96 of its limit $\frac12 \log
 # (1/\beta_2)$, with half the margin still 0.88 of it. But these are five real memories, not 1.4.
 # </details>
 
@@ -1043,14 +1062,15 @@ progress("03")
 # ## Summary
 #
 # - Steepest descent with slowly shrinking steps maximises the margin in its own norm, because the rate at
-#   which the loss falls is a bound on that margin. Constant steps can trap sign descent: on two points of the
-#   plane, $a_1, b_2 > 0 > a_2, b_1$, only steps longer than $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b
-#   \rVert_1$ can. In NGD and mirror descent gradients add up, in $S$: there any constant step will do.
+#   which $\log L$ falls, up to second order in the step, bounds that margin. Constant steps can trap sign
+#   descent: on two signed points $a$, $b$ of the plane, $a_1, b_2 > 0 > a_2, b_1$, only steps longer than
+#   $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ can. In NGD and mirror descent gradients add up, in
+#   $S$: there any constant step will do.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late, Adam with $\varepsilon = 0$ went like sign descent with steps $\eta_{\mathrm{eff}}$; a long memory
 #   delayed the limit. From step $(\log(1/\varepsilon) + c) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on,
-#   $\varepsilon$ turned it towards $\ell_2$, which it did not reach.
+#   $\varepsilon$ turned it, on our points, towards $\ell_2$, which it did not reach.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
