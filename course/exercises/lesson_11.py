@@ -223,7 +223,7 @@ RIDGE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 11.3 how fast a newcomer grows
+# --------------------------------------------------------------------------- 11.3 how fast a pair grows
 def _growth_by(
     power=lambda c: c - 1,
     clock=lambda length, time, eps: np.diff(np.log(length)) + 4 * eps * time,
@@ -250,7 +250,7 @@ def _growth_cases(rng):
 
 GROWTH = Exercise(
     id="11.3",
-    title="How fast does a newcomer grow?",
+    title="How fast does the leading pair grow?",
     points=4,
     minutes=15,
     difficulty=3,
@@ -258,7 +258,11 @@ GROWTH = Exercise(
     cases=_growth_cases,
     misconceptions=known(
         _growth_by(power=lambda c: c),
-        "That is how the newcomer grows. Its share is divided by the norm, which grows, too: c - 1.",
+        "That is how the leading pair grows. Its share is divided by the norm, which grows, too: c - 1.",
+        lambda c, length, time, eps: (
+            _growth_by(power=lambda c: c)(c, length, time, eps) * np.exp(-4 * eps * time.sum())
+        ),
+        "That is how the leading pair grows. Its share is over the cost, which grows: subtract its rate.",
         _growth_by(power=lambda c: 1 - c),
         "The sign: with c above 1 the share grows.",
         _growth_by(power=lambda c: 2 * (c - 1)),

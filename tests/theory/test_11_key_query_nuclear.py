@@ -459,6 +459,34 @@ def test_at_equal_clock_runs_with_and_without_a_ridge_are_about_equally_near(siz
     assert near[0.0] > 1.2 * near[EPS]
 
 
+@pytest.mark.parametrize(("size", "trials"), [((6, 8, 10), 12), ((4, 5, 14), 20), ((8, 6, 12), 20)])
+def test_growing_steps_need_one_sum_for_k_and_q_not_balance(size, trials):
+    """Without a ridge. The rival: the imbalance of steps normalised apart is what keeps them off."""
+    tokens, found = problems(size, trials), {}
+    for name, shared in (("apart", None), ("joint", (1.0, 1.0)), ("4 to 1", (2.0, 0.5))):
+        KQ, sums = start(size[2], size[2], trials, seed=4).numpy(), 0.0
+        for step in range(1, 2001):
+            M = log_pull(KQ[0] @ np.swapaxes(KQ[1], 1, 2), tokens)
+            g = np.stack([M @ KQ[1], np.swapaxes(M, 1, 2) @ KQ[0]])
+            norm = np.linalg.norm(g, axis=(-2, -1), keepdims=True)
+            if shared:
+                norm = np.sqrt((norm**2).mean(axis=0)) / np.reshape(shared, (2, 1, 1, 1))
+            dt = 0.1 * step**0.5 / norm
+            KQ, sums = KQ + dt * g, sums + (step > 1000) * M * dt
+        W, gram = KQ[0] @ np.swapaxes(KQ[1], 1, 2), np.swapaxes(KQ, -1, -2) @ KQ
+        uneven = np.median(np.linalg.norm(gram[0] - gram[1], axis=(1, 2)) / np.linalg.norm(W, axis=(1, 2)))
+        both = sums / np.linalg.norm(sums, axis=(-2, -1), keepdims=True)
+        own = compared(torch.tensor(W), tokens)[0].mean()
+        found[name] = float(own), uneven, np.median((both[0] * both[1]).sum(axis=(-2, -1)))
+    assert found["joint"][0] > found["apart"][0] + 0.002
+    assert found["4 to 1"][0] > found["apart"][0] + 0.002
+    assert found["joint"][1] < 0.02 < 0.2 < found["apart"][1] < found["4 to 1"][1]
+    assert abs(found["4 to 1"][1] - 1.5) < 0.02
+    assert found["apart"][2] < 0.98 < 1 - 1e-9 < found["4 to 1"][2]
+    ridge = fast(start(size[2], size[2], trials, seed=4), tokens, 2000, 0.1)
+    assert 0 < compared(ridge[0] @ ridge[1].mT, tokens)[0].mean() + 0.002 - found["joint"][0] < 0.014
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_unequal_factors_hurt_a_large_start_and_help_small_ones(size):
     """The rival: W alone counts, which starts alike."""
