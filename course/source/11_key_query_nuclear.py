@@ -734,7 +734,8 @@ widgets.sliders(
 # Two times do two things. A step changes $K^\top K - Q^\top Q$ at first order, by
 # $(dt_K - dt_Q)(K^\top M Q + Q^\top M^\top K)$; with one only $dt^2 (g_K^\top g_K - g_Q^\top g_Q)$ is left.
 # And $K$ follows $S_K$, the sum of all $M\, dt_K$, but $Q$ the sum $S_Q$ of all $M\, dt_Q$. Which does harm?
-# Times in a *fixed ratio*, 4 to 1, unbalance the pair, too, but have one $S$.
+# Times in a *fixed ratio*, 4 to 1, unbalance the pair, too, but have one $S$. (*Imbalance*:
+# $\lVert K^\top K - Q^\top Q \rVert_F / \lVert W \rVert_F$, median.)
 
 # %%
 found = {}
@@ -760,12 +761,11 @@ assert max(ends[0][0], ends[1][0]) < 5 < 12 < ends[2][0]
 assert abs(ends[1][1] - 1.5) < 0.01 < 0.5 < ends[2][1] < 0.75
 
 # %% [markdown]
-# **Growing steps follow the clock if $K$ and $Q$ have one $S$.** Our twelve then come within .002 of the
+# **Growing steps get there without a ridge if $K$ and $Q$ have one $S$.** Our twelve come within .002 of the
 # ridge's .997; apart, at the same norm, they do not. In five other draws, and at 4, 5, 14 and 8, 6, 12, one
 # time beats two again, but is up to .01 below the ridge.
 #
-# Not imbalance does the harm: a fixed ratio only rescales the pair, to
-# $\lVert K^\top K - Q^\top Q \rVert_F = \frac32 \lVert W \rVert_F$. But apart, $K = S_K Q$ and
+# Not imbalance does the harm: a fixed ratio only rescales the pair, to imbalance $\frac32$. But apart, $K = S_K Q$ and
 # $Q = S_Q^\top K$ are not the equations of section 11.2.
 #
 # <details><summary>Why does the ratio of the times change?</summary>
@@ -861,7 +861,7 @@ for factor, size, at_zero in ((0.95, 0.1, 0), (1.02, 0.1, 12), (1.02, 1, 10), (1
 # |:---|:---|:---|
 # | the published .997 | minimum of $J$ | each of 80 runs, median to .0001, two sizes |
 # | median .03 with the ridge | by the other run's clock | 199 for step 210; 146 for 160 |
-# | imbalance, times 4 to 1 | $\frac32 \lVert W \rVert_F$ | median 1.50 |
+# | imbalance, times 4 to 1 | $\frac32$ | median 1.50 |
 # | small starts end at zero | decay above $\lVert M \rVert_{\mathrm{op}}$ | 12 of 12 above, 0 of 12 below |
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
