@@ -150,13 +150,14 @@ DISTANCE = Exercise(
 
 
 # ------------------------------------------------------------------------------------- 15.2 how fast
-def _falls(rho):
-    return -2 * min(1.0, 1 / (rho - 1))
+def _falls(rho, c):
+    return -2 * min(1.0, (1 + c) / (rho - 1))
 
 
 def _falls_cases(rng):
-    fixed = (3.0, 1.5, 2.0, 1.1, 5.0)
-    return [(rho,) for rho in (*fixed, float(rng.uniform(1.15, 1.45)), float(rng.uniform(3.2, 4.8)))]
+    fixed = ((3.0, 0.0), (1.5, 0.0), (3.0, 0.5), (2.0, 0.5), (1.1, 0.5), (5.0, 1.0))
+    drawn = [float(rng.uniform(*ends)) for ends in ((1.15, 1.45), (0.2, 0.8), (4.2, 4.8), (0.2, 0.8))]
+    return [*fixed, tuple(drawn[:2]), tuple(drawn[2:])]
 
 
 FALLS = Exercise(
@@ -168,34 +169,40 @@ FALLS = Exercise(
     reference=_falls,
     cases=_falls_cases,
     misconceptions=known(
-        lambda rho: -2 / (rho - 1),
-        "That is the constant in the leads alone. For rho < 2 the other error is larger: it falls like 1/j.",
-        lambda rho: -2.0,
-        "That is the error in S alone. For rho > 2 the length of W grows more slowly than j.",
-        lambda rho: -2 * max(1.0, 1 / (rho - 1)),
+        lambda rho, c: -2 * min(1.0, 1 / (rho - 1)),
+        "That is for steps of one length. With steps like j^c, S grows like j^(1 + c).",
+        lambda rho, c: -2 * min(1 + c, (1 + c) / (rho - 1)),
+        "The error in S does not stay bounded: a zigzag is as large as a step, j^c, beside j^(1 + c).",
+        lambda rho, c: -2 * min(1.0, 1 / (rho - 1) + c),
+        "W is the power 1 / (rho - 1) of S, whatever S grows like: of j^(1 + c).",
+        lambda rho, c: -2 * min(1.0, max(0.0, (1 + c) / (rho - 1) - c)),
+        "The error in W is bounded: the tight leads are equal up to a constant. The zigzag is one in S.",
+        lambda rho, c: -2 * (1 + c) / (rho - 1),
+        "That is the constant in the leads alone. For rho < 2 + c the other error is larger: like 1/j.",
+        lambda rho, c: -2.0,
+        "That is the error in S alone. For rho > 2 + c the length of W grows more slowly than j.",
+        lambda rho, c: -2 * max(1.0, (1 + c) / (rho - 1)),
         "That is the smaller error. The larger one stays: of two powers the one nearer to 0.",
-        lambda rho: -2 * (1 + 1 / (rho - 1)),
+        lambda rho, c: -2 * (1 + (1 + c) / (rho - 1)),
         "Errors add up, they are not multiplied: the larger one decides.",
-        lambda rho: -min(1.0, 1 / (rho - 1)),
+        lambda rho, c: -min(1.0, (1 + c) / (rho - 1)),
         "That is how the direction's error falls. The divergence is of second order in it.",
-        lambda rho: 2 * min(1.0, 1 / (rho - 1)),
+        lambda rho, c: 2 * min(1.0, (1 + c) / (rho - 1)),
         "The divergence falls: the power is negative.",
-        lambda rho: -2 * min(1.0, rho - 1),
+        lambda rho, c: -2 * min(1.0, (1 + c) * (rho - 1)),
         "S has the power rho - 1 of W, so W has the power 1 / (rho - 1) of S.",
-        lambda rho: -2 * max(1.0, rho - 1),
+        lambda rho, c: -2 * max(1.0, (1 + c) * (rho - 1)),
         "S has the power rho - 1 of W, so W has the power 1 / (rho - 1) of S; and the larger error stays.",
-        lambda rho: -2 * (rho - 1),
-        "S grows like j, and W is its power 1 / (rho - 1), not rho - 1.",
-        lambda rho: -2 * min(1.0, 1 / rho),
-        "The length of W grows with the power 1 / (rho - 1), not 1 / rho.",
-        lambda rho: -2 * min(1.0, (rho - 1) / rho),
-        "The dual exponent says how S is measured. W grows with the power 1 / (rho - 1).",
-        lambda rho: -rho * min(1.0, 1 / (rho - 1)),
+        lambda rho, c: -2 * (1 + c) * (rho - 1),
+        "S grows like j^(1 + c), and W is its power 1 / (rho - 1), not rho - 1.",
+        lambda rho, c: -2 * min(1.0, (1 + c) / rho),
+        "The length of W grows with the power (1 + c) / (rho - 1), not (1 + c) / rho.",
+        lambda rho, c: -2 * min(1.0, (1 + c) * (rho - 1) / rho),
+        "The dual exponent says how S is measured. W grows with the power (1 + c) / (rho - 1).",
+        lambda rho, c: -rho * min(1.0, (1 + c) / (rho - 1)),
         "Second order, whatever rho is: psi is curved where W_rho's entries are not 0.",
-        lambda rho: -2 * min(1.0, 1 / (rho - 1)) - 1,
+        lambda rho, c: -2 * min(1.0, (1 + c) / (rho - 1)) - 1,
         "The power of D itself is asked for, not of its change in a step.",
-        lambda rho: -2 * min(1.0, 1.5 / (rho - 1)),
-        "All steps have one length here: S grows like j, not like j^(3/2).",
     ),
 )
 

@@ -38,9 +38,12 @@ def held_by_search(a, b, rho):
     return np.array(found)
 
 
-def falls_of_two_errors(rho, keep=max, order=2, grows=lambda rho: 1 / (rho - 1)):
+def falls_of_two_errors(
+    rho, c, keep=max, order=2, grows=lambda rho: 1 / (rho - 1), zigzag=lambda c: c, fixed=lambda c: 0
+):
     """The powers of both relative errors, in W and in S; the larger error has the larger power."""
-    return order * keep(-grows(rho), -1)
+    length = 1 + c  # the power of S
+    return order * keep(fixed(c) - length * grows(rho), zigzag(c) - length)
 
 
 def error_by_covariances(difference, r, shared=lambda r: 1 - r, ddof=1):
@@ -79,19 +82,24 @@ ANSWERS = {
     "15.2": {
         "also_right": falls_of_two_errors,
         "wrong": [
-            lambda rho: falls_of_two_errors(rho, keep=min),
-            lambda rho: falls_of_two_errors(rho, keep=lambda in_W, in_S: in_W),
-            lambda rho: falls_of_two_errors(rho, keep=lambda in_W, in_S: in_S),
-            lambda rho: falls_of_two_errors(rho, keep=lambda in_W, in_S: in_W + in_S),
-            lambda rho: falls_of_two_errors(rho, keep=lambda in_W, in_S: (in_W + in_S) / 2),
-            lambda rho: falls_of_two_errors(rho, order=1),
-            lambda rho: falls_of_two_errors(rho, order=rho),
-            lambda rho: falls_of_two_errors(rho, order=-2),
-            lambda rho: falls_of_two_errors(rho, grows=lambda rho: rho - 1),
-            lambda rho: falls_of_two_errors(rho, grows=lambda rho: 1 / rho),
-            lambda rho: falls_of_two_errors(rho, grows=lambda rho: rho / (rho - 1)),
-            lambda rho: falls_of_two_errors(rho, grows=lambda rho: 2 / (rho - 1)),
-            lambda rho: falls_of_two_errors(rho / (rho - 1)),
+            lambda rho, c: falls_of_two_errors(rho, c, keep=min),
+            lambda rho, c: falls_of_two_errors(rho, c, keep=lambda in_W, in_S: in_W),
+            lambda rho, c: falls_of_two_errors(rho, c, keep=lambda in_W, in_S: in_S),
+            lambda rho, c: falls_of_two_errors(rho, c, keep=lambda in_W, in_S: in_W + in_S),
+            lambda rho, c: falls_of_two_errors(rho, c, keep=lambda in_W, in_S: (in_W + in_S) / 2),
+            lambda rho, c: falls_of_two_errors(rho, c, order=1),
+            lambda rho, c: falls_of_two_errors(rho, c, order=rho),
+            lambda rho, c: falls_of_two_errors(rho, c, order=-2),
+            lambda rho, c: falls_of_two_errors(rho, c, grows=lambda rho: rho - 1),
+            lambda rho, c: falls_of_two_errors(rho, c, grows=lambda rho: 1 / rho),
+            lambda rho, c: falls_of_two_errors(rho, c, grows=lambda rho: rho / (rho - 1)),
+            lambda rho, c: falls_of_two_errors(rho, c, grows=lambda rho: 2 / (rho - 1)),
+            lambda rho, c: falls_of_two_errors(rho / (rho - 1), c),
+            lambda rho, c: falls_of_two_errors(rho, 0),
+            lambda rho, c: falls_of_two_errors(rho, c, zigzag=lambda c: 0),
+            lambda rho, c: falls_of_two_errors(rho, c, fixed=lambda c: c),
+            lambda rho, c: falls_of_two_errors(rho, c / 2),
+            lambda rho, c: falls_of_two_errors(rho, c - 1),
         ],
     },
     "15.3": {
