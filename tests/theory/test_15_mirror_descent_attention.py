@@ -249,6 +249,55 @@ def test_the_joint_head_goes_to_the_label_svm_of_its_own_norm(shape, seed, steps
         assert own < 0.85 if rho < 2 else own > 0.97
 
 
+def _joint(tokens, rho, slow, steps, eta=None):
+    """Median cosines of v and W to their own SVMs; spreads of u, the leads and u + lead over the least lead."""
+    trials, d = tokens.X.shape[0], tokens.X.shape[-1]
+    model = models.CrossAttention(d, trials=trials, head=heads.LinearHead(d, trials=trials))
+    eta = eta or (0.001 if rho < 2 else 0.1)
+    groups = [{"params": [model.W]}, {"params": [model.head.v], "lr": eta / slow}]
+    optimizer = optim.MirrorDescent(groups, lr=eta, p=rho, batch_dims=1)
+    train.fit(model, tokens, optimizer, steps, every=steps, schedule=train.growing, progress=False)
+    model.requires_grad_(False)
+    taken = geometry.selected_tokens(model.attention(tokens))
+    x = torch.take_along_dim(tokens.X, taken[..., None, None], -2)[:, :, 0]
+    labels = svm.solve(svm.label_problem(x, tokens.y), norm=rho).value
+    own = svm.solve(svm.attention_problem(tokens.X, tokens.z, taken), norm=rho).value
+    near = [geometry.cosine(model.head.v, labels, 1), geometry.cosine(model.W, own, 1)]
+    u, lead = tokens.y * (x @ model.head.v[..., None])[..., 0], geometry.margins(model.logits(tokens), taken)
+    lead = lead.amin(-1)
+    spread = [(one.amax(1) - one.amin(1)) / lead.amin(1) for one in (u, lead, u + lead)]
+    return [float(one.median()) for one in near], [float(one.median()) for one in spread]
+
+
+@pytest.mark.parametrize(("shape", "seed"), [((6, 8, 10), 7), ((6, 8, 10), 12), ((4, 5, 7), 8)])
+def test_how_long_the_head_is_beside_W_says_whether_W_reaches_its_svm(shape, seed):
+    """With v's steps a tenth as long at 1.1 W is near its Att-SVM; with ten times as long at 2 it is less."""
+    tokens = data.random_tokens(*shape, trials=20, seed=seed)
+    (of_v, of_W), spread = _joint(tokens, 1.1, 1, 960)
+    assert of_v > 0.95
+    assert of_W < 0.85
+    assert spread[0] > 10
+    (of_v, of_W), spread = _joint(tokens, 1.1, 10, 2880)
+    assert min(of_v, of_W) > 0.98
+    assert spread[0] < 0.01
+    (_, of_W), spread = _joint(tokens, 2.0, 1, 960)
+    assert of_W > 0.985
+    assert spread[2] < spread[1] / 2  # tight is the lead plus u
+    (_, less), spread = _joint(tokens, 2.0, 0.1, 960)
+    assert less < of_W - 0.01
+    assert spread[0] > 10
+
+
+@pytest.mark.parametrize("rho", [1.1, 2.5, 3.0])
+def test_with_growing_steps_the_divergence_falls_with_the_foreseen_power(rho):
+    tokens = data.random_tokens(4, 5, 7, trials=20, seed=157)
+    how = {"record": {"W": lambda model: model.W}, "every": [3000, 10_000], "schedule": train.growing}
+    model, history = descended(tokens, rho, 10_000, eta=0.1 if rho < 2 else 1.0, **how)
+    own = solution(tokens, kept(tokens, model), rho)
+    falls = torch.stack([geometry.bregman(W, own, rho) for W in history["W"][1:]]).log().diff(dim=0)[0]
+    assert abs(falls.median() / math.log(10 / 3) + 2 * min(1, 1.5 / (rho - 1))) < 0.1
+
+
 @pytest.mark.parametrize("finer", [1, 10])
 def test_two_norms_part_on_the_way_in_a_toy(finer):
     """Both k_1 and k_2 are locally optimal in each norm; the first mirror image decides, but for 1.45."""
