@@ -354,21 +354,13 @@ for rho in shape.rho.values:
 # %% [markdown]
 # More: 31, not 7. **The power makes $W$ sparse, and a flatter $S$ makes up for a part of it.**
 #
-# Why flatter? At $\rho = 1$ the SVM is a linear program: $W$ is 0 wherever $|S|$ is below its largest entry,
-# and a unique solution has no more entries than tight comparisons. Here, near 1, the number of visible
-# entries falls towards that of the tight comparisons, where the power alone would leave one:
-# <details><summary>Why no more?</summary>
+# <details><summary>Why flatter?</summary>
 #
-# With more, $W$ could change on them and leave all tight leads as they are. A small such change, or its
-# opposite, does not raise the sum of $|w|$: another solution.
+# At $\rho = 1$ the SVM is a linear program: $W$ is 0 wherever $|S|$ is below its largest entry. So all
+# visible entries share the largest $|S|$, where near 1 the power alone would leave one. A unique solution
+# has no more of them than tight comparisons: with more, $W$ could change on them and leave all tight leads
+# as they are. A small such change, or its opposite, does not raise the sum of $|w|$: another solution.
 # </details>
-
-
-# %%
-for rho in (1.1, 1.05, 1.02, 1.01):
-    W = svm.solve(problem, norm=rho).value
-    counts = int((W.abs() > 0.01 * W.abs().max()).sum()), int((problem.forward(W) < 1.001).sum())
-    print("15.1, rho = {:4.2f}: {:2d} visible entries, {:2d} tight comparisons".format(rho, *counts))
 
 
 # %% jupyter={"source_hidden": true}
@@ -399,8 +391,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** The SVM of 15.1; right the sorted sizes of its $W$ and $S$, of $S$ at the
-# $\ell_2$ SVM of the same tokens, and the border of the visible.
+# **Figure 3.** The SVM of 15.1 over its largest entry; right the sorted sizes of its $W$ and $S$, of $S$ at
+# the $\ell_2$ SVM of the same tokens, and the border of the visible.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
 widgets.sliders(
@@ -590,7 +582,7 @@ for rho, color, style in ((1.1, ORANGE, ":"), (2.0, BLUE, "--"), (3.0, GREEN, "-
     axes[1].plot(*p.T, style, color=color, linewidth=2.2)
     end = 2.6 if rho > 1.5 else 1.4
     axes[0].plot([0, end], [0, end * 6 ** (1 - rho)], style, color=color, linewidth=0.8)
-    axes[0].annotate(f"{rho:g}", (end, end * 6 ** (1 - rho)), ha="right", va="bottom", color=color)
+    axes[0].annotate(f"{rho:g}", (end, end * 6 ** (1 - rho)), ha="right", va="bottom", color=BLACK)
 axes[1].axline((0, 0), slope=1 / 6, color=BLACK, linewidth=0.8)
 axes[1].text(0.2, 1.6, "$k_1$ leads")
 axes[1].text(1.5, -0.9, "$k_2$ leads")
@@ -605,8 +597,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** Thin: where $k_1$ and $k_2$ lead alike, one line in $p$, but in $S$ one for each norm. At 1.1
-# $p$ is drawn until $S_1 = 1.1$.
+# **Figure 5.** Thin: where $k_1$ and $k_2$ lead alike, one line in $p$, but in $S$ one for each norm (its
+# $\rho$ at the end). At 1.1 $p$ is drawn until $S_1 = 1.1$.
 
 # %% [markdown]
 # $k_1$ and $k_2$ lead alike at $0.5 p_1 + 2 p_2 = p_1 - p_2$, so $p_2 = p_1/6$: **$k_2$ leads after the
@@ -659,8 +651,8 @@ for rho in NORMS:
 #
 # A comparison pulls like $e^{-u_i - \text{lead}}$ (15.3), and now $u_i$ grows, unequally: tight is the
 # smallest $u_i + \text{lead}$, as in the softened SVM of lesson 09. (At 2 and 3 these differ less than half
-# as much as the leads.) *Spread*: by how many smallest leads the $u_i$ differ, cut at 0.1 and 10. If many,
-# some sequences hardly pull.
+# as much as the leads.) *Spread*: by how many smallest leads the $u_i$ differ. If many, some sequences
+# hardly pull.
 #
 # **Predict**: what if at 1.1 the steps of $v$ are ten times shorter? And at 2 ten times longer?
 

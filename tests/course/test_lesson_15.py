@@ -49,12 +49,14 @@ def test_the_distance_is_the_librarys_divergence_from_the_svm(rho):
     assert found == pytest.approx(float(geometry.bregman(W, solution.value, p=rho, batch_dims=0)), abs=1e-5)
 
 
+@pytest.mark.parametrize("c", [0.0, 0.5])
 @pytest.mark.parametrize("rho", [1.3, 2.0, 3.5])
-def test_the_power_is_that_of_the_larger_of_two_errors(rho):
+def test_the_power_is_that_of_the_larger_of_two_errors(rho, c):
     j = np.array([1e8, 1e12])
-    in_W, in_S = j ** (-1 / (rho - 1)), 1 / j  # relative to the lengths
+    length = j ** (1 + c)  # of S
+    in_W, in_S = length ** (-1 / (rho - 1)), j**c / length  # relative to the lengths
     slope = np.diff(np.log((in_W + in_S) ** 2)) / np.diff(np.log(j))
-    assert falls(rho) == pytest.approx(slope[0], abs=0.01)
+    assert falls(rho, c) == pytest.approx(slope[0], abs=0.01)
 
 
 @pytest.mark.parametrize("rho", [1.4, 2.0, 3.5])
