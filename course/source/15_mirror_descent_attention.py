@@ -97,7 +97,7 @@ show(
 # below the SVM.
 
 # %% [markdown]
-# All three select the same six tokens (we chose such data), and each $W$ points at the SVM *of its own norm*.
+# All three select the same tokens (we chose such data), and each $W$ points at the SVM *of its own norm*.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.2 A mirror step
@@ -650,11 +650,11 @@ for rho in NORMS:
 # norm.** $W$ is near its Att-SVM at 2 and 3, not at 1.1. Why?
 #
 # A comparison pulls like $e^{-u_i - \text{lead}}$ (15.3), and now $u_i$ grows, unequally: tight is the
-# smallest $u_i + \text{lead}$, as in the softened SVM of lesson 09. (At 2 and 3 these differ less than half
-# as much as the leads.) *Spread*: by how many smallest leads the $u_i$ differ. If many, some sequences
-# hardly pull.
+# smallest $u_i + \text{lead}$, as in the softened SVM of lesson 09. (At 2 and 3 these sums differ between
+# sequences less than half as much as the leads.) *Spread*: by how many smallest leads the $u_i$ differ. If
+# many, some sequences hardly pull.
 #
-# **Predict**: what if at 1.1 the steps of $v$ are ten times shorter? And at 2 ten times longer?
+# **Predict**: what if at 1.1 $v$ takes steps ten times shorter? And at 2 ten times longer?
 
 # %%
 print(heading)
@@ -663,7 +663,7 @@ assert [slower[0] > 0.94, slower[1] > 0.95, faster[1] < 0.98] == [True] * 3
 
 # %% [markdown]
 # **With a slow head $W$ is near its Att-SVM at 1.1, too; with a fast one less near at 2.** What decides is
-# not the norm, but how long $v$ is beside $W$: at 1.1, the power 10 of what was stepped.
+# not the norm, but how long $v$ is beside $W$: at 1.1 both are powers 10 of what was stepped.
 #
 # And the tokens? A toy of the paper has two sequences, $(1, 0), (0, 0)$ and $(2, -1), (1.5, 1)$, labels 1 and
 # $-1$, the query $(1, 0)$. The published runs select $(1, 0)$ for $\rho$ = 1.75 and 2, $(0, 0)$ for 3. Ours?
