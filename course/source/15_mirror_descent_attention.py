@@ -7,9 +7,9 @@
 #
 # **The question: what does another geometry change: where $W$ points, or which tokens it selects?**
 #
-# $W$ points at another SVM. The tokens change where one norm cannot hold the other's choice, or where both
-# hold both, but go different ways from 0. On digits and film reviews (optional) 1.1 is not seen to be better
-# or worse.
+# $W$ points at another SVM. The tokens change where one norm cannot hold the other's choice, or where each
+# holds both, but they go different ways from 0. On digits and film reviews (optional) 1.1 is not seen to be
+# better or worse.
 
 # %% [markdown]
 # **After this lesson you can**
