@@ -259,7 +259,7 @@ for name, d, asks, steps in (
     ("full, all ask", 20, 5, 600),
     ("causal, all ask", 20, 5, 600),
     ("full, all ask", 8, 5, 600),
-    ("full, all ask", 8, 5, 3000),
+    ("full, all ask", 8, 5, 2000),
 ):
     tokens = sequences(3, 5, d, 80, 2, name.startswith("causal"), asks)
     model = trained(tokens, steps)
@@ -349,15 +349,15 @@ for name, causal in (("full", False), ("causal", True)):
 # add up the squared norms of these.
 
 # %%
-print("|W|^2 for n = 3, T = 5, full, random choices; medians of 100 problems")
+print("|W|^2 for n = 3, T = 5, full, random choices; medians of 40 problems")
 ratios = []
 for d in (8, 12, 20, 50, 200):
-    tokens = sequences(3, 5, d, 100, 3)
+    tokens = sequences(3, 5, d, 40, 3)
     choice = torch.rand(tokens.scores.shape, generator=torch.Generator().manual_seed(3)).argmax(-1)
     one = svm.solve(svm.sequence_problem(tokens, choice)).value.flatten(1).norm(dim=1) ** 2
-    X = tokens.X.repeat_interleave(5, dim=1).flatten(0, 1)[:, None]  # 1,500 problems, one position in each
+    X = tokens.X.repeat_interleave(5, dim=1).flatten(0, 1)[:, None]  # 600 problems, one position in each
     alone = svm.attention_problem(X, tokens.z.flatten(0, 1)[:, None], choice.flatten()[:, None])
-    own = (svm.solve(alone).value.flatten(1).norm(dim=1) ** 2).reshape(100, 15).sum(1)
+    own = (svm.solve(alone).value.flatten(1).norm(dim=1) ** 2).reshape(40, 15).sum(1)
     ratios.append(float((one / own).median()))
     print(f"d = {d:3d}: one W {one.median():5.1f}, own ones {own.median():5.1f}, ratio {ratios[-1]:.1f}")
 assert 2 < ratios[0] < 4
@@ -751,7 +751,7 @@ def missing(tokens, steps=500):
 print("n = 2, full       another raised most, alone   misses: alone   own tokens   all ask")
 for size in runs["size"].values:
     n, T, d = map(int, size.split())
-    alone, apart = sequences(1, T, d, 300, 12, asks=1), data.random_tokens(n * T, T, d, trials=200, seed=11)
+    alone, apart = sequences(1, T, d, 300, 12, asks=1), data.random_tokens(n * T, T, d, trials=100, seed=11)
     raised, lone, own = missing(alone, 1)[:, 0].mean(), missing(alone)[:, 0].mean(), missing(apart).mean()
     both = runs.missed.sel(size=size, mask="full").values[..., :T].mean()
     print(f"T = {T:2d}, d = {d:2d} {raised:31.2f} {lone:15.2f} {own:12.2f} {both:9.2f}")
@@ -828,10 +828,10 @@ show(
 
 # %%
 generator = torch.Generator().manual_seed(10)
-ends = torch.randint(1, 5, (400, 3), generator=generator)  # sequences of 1 to 4 tokens
-coins = 2.0 * torch.randint(0, 2, (400, 3, 5), generator=generator).double() - 1.0
+ends = torch.randint(1, 5, (300, 3), generator=generator)  # sequences of 1 to 4 tokens
+coins = 2.0 * torch.randint(0, 2, (300, 3, 5), generator=generator).double() - 1.0
 for d, least in ((20, 0.99), (8, 0.97), (3, 0.9)):
-    base = data.random_tokens(3, 5, d, trials=400, seed=10, lengths=ends)  # filled up to 5 with zeros
+    base = data.random_tokens(3, 5, d, trials=300, seed=10, lengths=ends)  # filled up to 5 with zeros
     told = data.every_position(base.X, coins, base.v, mask=base.mask)
     number = told.mask.sum(-1)  # m, 0 for padding
     untold = dataclasses.replace(told, mask=(number > 0)[..., None].expand(told.mask.shape))  # sees the zeros
