@@ -6,8 +6,8 @@
 #
 # **The question: where do $K$ and $Q$ go, when do they get there, and what does the published figure show?**
 #
-# Most come near another SVM. The published figure shows them almost there, because of a number as small as a
-# rounding error.
+# Most runs come near another SVM. The published figure shows them almost there, because of a number as small
+# as a rounding error.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -15,7 +15,7 @@
 # - state the Att-SVM that belongs to $(K, Q)$;
 # - predict where a run with a ridge rests, from the tokens that it selects;
 # - say which directions of a run grow, and how fast;
-# - say from which weight decay on zero is stable.
+# - say above which weight decay zero is stable.
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb), [lesson 05](05_softmax_attention.ipynb), [lesson
 # 06](06_attention_as_svm.ipynb), [lesson 08](08_regularization_path.ipynb) and [lesson
@@ -53,7 +53,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # twelve such problems at once.
 #
 # The **pull** is $M = -\nabla_W L$. Far out its entries underflow; as in lesson 06 we take the largest
-# weight out, in logarithms.
+# weight out, in logarithms. (Only the direction of $M$ counts without a ridge, so its unit may vary.)
 
 
 # %%
@@ -91,7 +91,8 @@ d, trials = 10, len(X)
 # %% [markdown]
 # $K$ moves along $M Q$ and $Q$ along $M^\top K$ (lesson 04). As in the paper's code, each is normalised by
 # itself and every step has length 0.1. $K$ and $Q$ have $m = d$ columns, and start where torch starts an
-# `nn.Linear`. $W$ itself starts from zero.
+# `nn.Linear`. $W$ itself starts from zero. `compared` finds the SVM of what a run selects, and the
+# cosine to it.
 
 
 # %%
@@ -191,10 +192,10 @@ show(
 # > **Nuclear Att-SVM** $\qquad W_{\mathrm{nuc}}(\alpha) = \arg\min_W \lVert W \rVert_* \quad \text{subject
 # > to} \quad \langle A_{it}, W \rangle \ge 1 \quad \text{for all } i,\ t \ne \alpha_i .$
 #
-# Its dual weights $\lambda_{it} \ge 0$ make $S = \sum_{it} \lambda_{it} A_{it}$ with
-# $\lVert S \rVert_{\mathrm{op}} = 1$. The same problem written in $(K, Q)$ asks for the smallest **cost**
-# $\frac12(\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$. Its KKT points (lesson 04) have a sum $S$ of this
-# form, of norm $\ge 1$, of their own, with
+# Its dual weights $\lambda_{it} \ge 0$, positive only where the lead is 1, make $S = \sum_{it} \lambda_{it}
+# A_{it}$ with $\lVert S \rVert_{\mathrm{op}} = 1$. The same problem written in $(K, Q)$ asks for the smallest
+# **cost** $\frac12(\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$. Its KKT points (lesson 04) have a sum $S$ of
+# this form, of norm $\ge 1$, with weights of their own ($S$ is always such a sum; its weights vary), and
 #
 # $$K = S Q, \qquad Q = S^\top K :$$
 #
@@ -204,8 +205,8 @@ show(
 #
 # <details><summary>Why</summary>
 #
-# A feasible $V$ has $\lVert V \rVert_* \ge \langle S, V \rangle \ge \sum_{it} \lambda_{it} = \lVert W
-# \rVert_*$.
+# A feasible $V$ has $\lVert V \rVert_* \ge \langle S, V \rangle$, as $\lVert S \rVert_{\mathrm{op}} = 1$, and
+# $\langle S, V \rangle \ge \sum_{it} \lambda_{it} = \lVert W \rVert_*$, as only leads of 1 have weight.
 # </details>
 #
 # > **Theorem** (Tarzanagh, Li, Thrampoulidis & Oymak 2023, in our words). *The loss has a bounded, Lipschitz
@@ -223,7 +224,7 @@ show(
 # ## 11.3 The published figure, and what makes it
 #
 # The paper's code is public (github.com/umich-sota/TF-as-SVM, `local_converge.ipynb`). It adds $\varepsilon
-# = 2.2 \cdot 10^{-16}$, one rounding error of a double, in two places:
+# = 2.2 \cdot 10^{-16}$, the machine epsilon of a double, in two places:
 #
 # - a **ridge**, $2 \varepsilon$ times the cost, is added to the loss of $(K, Q)$, not to that of $W$;
 # - gradients are divided by their norm **plus** $\varepsilon$.
@@ -249,8 +250,8 @@ for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
     print(f"median nuclear norm of the first row: {length[0]:.0f} at step 500, {length[3]:.0f} at step 8,000")
 
 # %% [markdown]
-# The published number belongs to the ridge, with which the norm stands still. Without it the textbook
-# gradient leads astray, exact ones nearly stop by the $\varepsilon$ in the norm, and without either descent
+# The published number belongs to the ridge, with which the nuclear norm stands still. Without it the textbook
+# gradient leads astray, exact ones stay at .94 by the $\varepsilon$ in the norm, and without either descent
 # comes nearer, but slowly (section 11.4).
 #
 # With a ridge a run can rest, where both gradients vanish:
@@ -265,9 +266,9 @@ for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
 # ### A run at rest
 #
 # We train our twelve with the ridge, $\varepsilon$ in the norm and exact gradients. Steps of 0.1 do not come
-# to rest, so we go on with 0.003. Two numbers judge a run: the **residual**, how much of
-# $2 \varepsilon (K, Q)$ the forces fail to balance, and $\lVert S \rVert_{\mathrm{op}}$. Away from rest $S$
-# is $M$ in units that $W$ sets:
+# to rest, so we go on with 0.003. Two numbers judge a run: the **residual**, the part of
+# $2 \varepsilon (K, Q)$, in norm, that the forces fail to balance, and $\lVert S \rVert_{\mathrm{op}}$. Away
+# from rest $S$ is $M$ in units that $W$ sets:
 #
 # $$
 # S = \frac{\lVert W \rVert_*}{\langle M, W \rangle}\, M , \qquad
@@ -309,14 +310,15 @@ nuclear = solution.value.numpy()
 # $$
 #
 # **Better tokens**, those that score higher than the selected one, have $F_{it} < 0$. Their leads are 32
-# or more at rest (144 stored runs), so we leave them out. What remains is *convex*:
+# or more at rest (144 runs). We leave them out, and test it below; what remains is *convex*:
 #
-# $$J(W) = \sum_{it} F_{it}\, e^{-\langle A_{it}, W \rangle} + 2 \varepsilon \lVert W \rVert_* .$$
+# $$J(W) = \sum_{F_{it} > 0} F_{it}\, e^{-\langle A_{it}, W \rangle} + 2 \varepsilon \lVert W \rVert_* .$$
 #
-# At its minimum the forces are $2 \varepsilon$ times the weights of an $S = \sum_{it} \lambda_{it} A_{it}$
-# with $\lVert S \rVert_{\mathrm{op}} \le 1$ and $\langle S, W \rangle = \lVert W \rVert_*$:
+# At its minimum (zero is a subgradient) the forces are $2 \varepsilon$ times the weights of an $S =
+# \sum_{F_{it} > 0} \lambda_{it} A_{it}$ with $\lVert S \rVert_{\mathrm{op}} \le 1$ and $\langle S, W \rangle
+# = \lVert W \rVert_*$:
 #
-# $$F_{it}\, e^{-\Delta_{it}} = 2 \varepsilon\, \lambda_{it} .$$
+# $$F_{it}\, e^{-\Delta_{it}} = 2 \varepsilon\, \lambda_{it} \qquad \text{where } F_{it} > 0 .$$
 #
 # A run at rest with $\lVert S \rVert_{\mathrm{op}} = 1$ meets these conditions, up to the approximation and
 # the better tokens: **it is at the minimum of $J$ for its tokens**.
@@ -390,7 +392,8 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 # For any $W$ and any such weights
 #
 # $$
-# J(W) \ge \sum_{it} \left( F_{it}\, e^{-\Delta_{it}} + 2 \varepsilon\, \lambda_{it} \Delta_{it} \right)
+# J(W) \ge \sum_{F_{it} > 0}
+# \left( F_{it}\, e^{-\Delta_{it}} + 2 \varepsilon\, \lambda_{it} \Delta_{it} \right)
 # \ge 2 \varepsilon\, D(\lambda) .
 # $$
 #
@@ -415,7 +418,9 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 # \lambda_{it})$: a small weight or a large $F_{it}$ makes a longer one. So $W$ has another direction.
 #
 # Which? The slopes of $D$ are these leads. So **$W$ is a Lagrange multiplier of the condition $\lVert S
-# \rVert_{\mathrm{op}} \le 1$**. A solver that maximises $D$ returns one.
+# \rVert_{\mathrm{op}} \le 1$**: a matrix, as that says that $[I, S; S^\top, I]$ is positive semidefinite. A
+# solver that maximises $D$ returns one, the only one if the leads that count fix it where $S$ has singular
+# value 1.
 
 
 # %%
@@ -449,7 +454,7 @@ assert (abs(eighty.said - eighty.own).median("trial") < 1e-4).all()
 
 # %% [markdown]
 # **This explains the published .997, given the tokens.** The 80 runs make steps of 0.1 and do not
-# rest; yet $J$ predicts the cosine of each, in the median to .0001, at both sizes.
+# rest; yet $J$ predicts their cosines, in the median to .0001, at both sizes.
 
 # %% [markdown]
 # ### Exercise 11.2: Another ridge
@@ -497,6 +502,8 @@ check("11.2", another_ridge)
 # \lVert V \rVert_* \le \lVert W \rVert_* + a\, \lVert W_{\mathrm{nuc}} \rVert_* = \langle S, V \rangle
 # \le \lVert V \rVert_* .
 # $$
+#
+# It is the only one if its leads fix it where $S$ has singular value 1.
 # </details>
 #
 # We go on with the square of $\varepsilon$ in both places, then with its cube.
@@ -568,8 +575,8 @@ show(
 # ## 11.4 When do they get there?
 #
 # A run's own $S$ says which direction grows. Let $\xi$, $\zeta$ be the singular vectors of $S$ with the
-# largest singular value $c = \lVert S \rVert_{\mathrm{op}}$. It is the **leading pair** (lesson 04). Its
-# **share** is $\lVert K^\top \xi + Q^\top \zeta \rVert^2$ over four times the cost (a direction that a
+# largest singular value $c = \lVert S \rVert_{\mathrm{op}}$. They are its **leading pair** (lesson 04). The
+# pair's **share** is $\lVert K^\top \xi + Q^\top \zeta \rVert^2$ over four times the cost (a direction that a
 # balanced $W$ has with singular value $\sigma$ has the share $\sigma / \lVert W \rVert_*$).
 #
 # Short steps follow $K' = M Q - 2 \varepsilon K$ and $Q' = M^\top K - 2 \varepsilon Q$ in a time $t$: a
@@ -611,7 +618,7 @@ check("11.3", share_growth)
 
 # %% [markdown]
 # **The law.** $K^\top \xi + Q^\top \zeta$ grows at the rate $b c - 2 \varepsilon$, its square at $2 b c - 4
-# \varepsilon$. The norm of $W$ grows at the rate $2 b - 4 \varepsilon$. So
+# \varepsilon$. The nuclear norm of $W$, if it is the cost, grows at the rate $2 b - 4 \varepsilon$. So
 #
 # $$
 # d \log \text{share} = (c - 1)\, 2 b\, dt , \qquad
@@ -689,9 +696,9 @@ show(
 # goes. Right: median cosines of the 80 problems (6, 8, 10).
 
 # %% [markdown]
-# In steps 200 to 300 (not at 1,000: too little grows) the law's median error ($S$: means of ten steps) is
-# below a tenth of the median growth; in single runs more. From clock 4, where they part, to 8 the medians
-# with and without the ridge are about equally near.
+# In steps 200 to 300, with $c$ from the run itself ($S$: means of ten steps), the law's median error is below
+# a tenth of the median growth. Up to clock 8, where those without the ridge end, the medians with and without
+# it differ by at most about a third.
 #
 # <details><summary>How fast do the clocks go?</summary>
 #
@@ -699,7 +706,8 @@ show(
 # *hundred* steps. Why 1.4?
 #
 # Without a ridge $K$ and $Q$ gain at most .1 a step. A run that goes straight doubles both from step 1,000 to
-# 2,000: its clock gains $\log 4 \approx 1.39$. One that turned gains a little more.
+# 2,000: its clock gains $\log 4 \approx 1.39$. One that turned gains a little more: at step 1,000 it is
+# shorter than a thousand straight steps.
 # </details>
 
 
@@ -733,9 +741,9 @@ widgets.sliders(
 #
 # Two times do two things. A step changes $K^\top K - Q^\top Q$ at first order, by
 # $(dt_K - dt_Q)(K^\top M Q + Q^\top M^\top K)$; with one only $dt^2 (g_K^\top g_K - g_Q^\top g_Q)$ is left.
-# And $K$ follows $S_K$, the sum of all $M\, dt_K$, but $Q$ the sum $S_Q$ of all $M\, dt_Q$. Which does harm?
-# Times in a *fixed ratio*, 4 to 1, unbalance the pair, too, but have one $S$. (*Imbalance*:
-# $\lVert K^\top K - Q^\top Q \rVert_F / \lVert W \rVert_F$, median.)
+# And $K$ follows $S_K$, the sum of $M\, dt_K$ (here after step 1,000), but $Q$ the sum $S_Q$ of $M\, dt_Q$.
+# Which does harm? Times in a *fixed ratio*, 4 to 1, unbalance the pair, too, but have one $S$ up to a factor.
+# (*Imbalance*: $\lVert K^\top K - Q^\top Q \rVert_F / \lVert W \rVert_F$, median; *norm*: the nuclear one.)
 
 # %%
 found = {}
@@ -761,17 +769,16 @@ assert max(ends[0][0], ends[1][0]) < 5 < 12 < ends[2][0]
 assert abs(ends[1][1] - 1.5) < 0.01 < 0.5 < ends[2][1] < 0.75
 
 # %% [markdown]
-# **Growing steps get there without a ridge if $K$ and $Q$ have one $S$.** Our twelve come within .002 of the
-# ridge's .997; apart, at the same norm, they do not. In five other draws, and at 4, 5, 14 and 8, 6, 12, one
-# time beats two again, but is up to .01 below the ridge.
+# **With one $S$, growing steps bring our twelve there without a ridge**, within .002 of its .997; apart, at
+# the same nuclear norm, they stay at .987.
 #
 # Not imbalance does the harm: a fixed ratio only rescales the pair, to imbalance $\frac32$. But apart,
-# $K = S_K Q$ and $Q = S_Q^\top K$ are not the equations of section 11.2.
+# $K \propto S_K Q$ and $Q \propto S_Q^\top K$ (late on) are not the equations of section 11.2.
 #
 # <details><summary>Why does the ratio of the times change?</summary>
 #
-# Growing steps leap over the leads: each $M$ is nearly one comparison's, $A_{it}$ times a number, and
-# $\lVert A_{it} Q \rVert_F / \lVert A_{it}^\top K \rVert_F$ differs from one to another.
+# We think: growing steps leap over the leads. Then each $M$ is nearly one comparison's, $A_{it}$ times a
+# number, and $\lVert A_{it} Q \rVert_F / \lVert A_{it}^\top K \rVert_F$ differs from one to another.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -797,8 +804,9 @@ assert (np.diff(means[:, :3], axis=1) < 0).all()
 # ## 11.6 Where it breaks: too much of a ridge
 #
 # `weight_decay=w` in torch's SGD is a ridge with $w = 2 \varepsilon$. At $K = Q = 0$ all
-# gradients vanish. Near it the loss with its ridge is, to second order, $L(0) - \langle M, W \rangle + w$
-# times the cost, where $M = -\nabla_W L$ at $W = 0$: all attention is $1 / T$ there.
+# gradients vanish. Near it the loss with its ridge is, to second order ($W$ and the cost are quadratic in $K,
+# Q$), $L(0) - \langle M, W \rangle + w$ times the cost, where $M = -\nabla_W L$ at $W = 0$: all attention is
+# $1 / T$ there.
 
 # %% [markdown]
 # ### Exercise 11.4: When is zero stable?
@@ -852,23 +860,24 @@ for factor, size, at_zero in ((0.95, 0.1, 0), (1.02, 0.1, 12), (1.02, 1, 10), (1
     assert (zero, factor > 1 and between) == (at_zero, 0), again.format("11.4")
 
 # %% [markdown]
-# From larger starts a few rest elsewhere: zero is stable, not the only rest.
+# From larger starts a few end elsewhere: zero is stable, not the only end.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | the published .997 | minimum of $J$ | each of 80 runs, median to .0001, two sizes |
-# | median .03 with the ridge | by the other run's clock | 199 for step 210; 146 for 160 |
-# | imbalance, times 4 to 1 | $\frac32$ | median 1.50 |
+# | the published .997; 4, 5, 14 | minimum of $J$: .9972; .9960 | means of 80 runs: .9971; .9961 |
+# | step of median .03, with the ridge | by the other run's clock: 199; 146 | 210; 160 |
+# | imbalance, times 4 to 1 | $\frac32$ | median 1.5 |
 # | small starts end at zero | decay above $\lVert M \rVert_{\mathrm{op}}$ | 12 of 12 above, 0 of 12 below |
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## 11.8 Where small starts end, and fewer columns *(optional)*
 #
 # Do small starts end elsewhere, or are they late? We follow the flow (stored) without a ridge, from entries
-# $N(0, \beta^2)$. The **certificate** is a run's smallest lead over the largest for its norm.
+# $N(0, \beta^2)$, until the smallest lead is 100, then on to $10^{13}$. The **relative margin**
+# (`certificate`) is a run's smallest lead over the largest for its nuclear norm; $c$ is that of section 11.4.
 
 # %%
 runs = measured("11.directions").load()
@@ -896,17 +905,18 @@ print(f"our twelve from beta = .01, at lead 100: c from {c.min():.2f} to {c.max(
 assert min(float(c.min()), float(runs.c.min())) > 1
 
 # %% [markdown]
-# Not by its leads: at $10^{13}$ every certificate is above .98. But leads hardly see the direction: from
-# .01, 2 and 6 of 40 runs have a cosine below .98, from 1 none. So most come near $W_{\mathrm{nuc}}$; where
-# the others end is not shown. At lead 100 each of the 240 runs, and of our twelve, has $c > 1$: a direction
-# grows, but by a logarithmic clock. With fewer columns runs come less near; two allow rank 2 at most.
+# By the leads they end alike: at $10^{13}$ every relative margin is above .98. But leads hardly see the
+# direction: from .01, 2 and 6 of 40 runs have a cosine below .98, from 1 none. So most come near
+# $W_{\mathrm{nuc}}$; where the others end is not shown. At lead 100 our twelve have $c$ from 1.04 to 1.90 (it
+# is never below 1, as $\langle S, W \rangle = \lVert W \rVert_*$): by a logarithmic clock a direction still
+# grows. With fewer columns runs come less near; two allow rank 2 at most.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## 11.9 How many directions has the nuclear SVM? *(optional)*
 #
 # The paper counts singular values above $10^{-7}$, for the best tokens: 13.9 at $n = d = 15$, $T = 5$, and
 # 1 at $d = 1$. But $W$ lives only where $S$ has singular value 1: its rank is **certified** to be at most
-# their number.
+# their number (that of values above $1 - \sqrt{\text{gap}}$, the solver's).
 
 # %%
 ranks = measured("11.ranks").load()
@@ -950,7 +960,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Mean ranks of 40 problems each; below, the percentage of infeasible ones.
+# **Figure 4.** Mean ranks of the feasible of 40 problems (at n, T = 15, 5 and $d = 3$ one); below, the
+# percentage of infeasible ones.
 #
 # At $d = 1$ (tokens $\pm 1$) none of ours has a solution. At $n = d = 15$, $T = 5$ the count measures where
 # the solver stops. At $n, T = 15, 5$ the mean certified rank stays below 5, and none is above 7.
@@ -980,9 +991,9 @@ progress("11")
 # - Trained as $K Q^\top$, attention comes near the **nuclear** Att-SVM of the tokens it selects; trained as
 #   $W$, the Frobenius one.
 # - At rest a **ridge** on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$. For fixed tokens and
-#   long leads the problem is convex; its minimum predicts the published .997.
+#   long leads, better tokens left out, the problem is convex; its minimum predicts the published .997.
 # - In steps 200 to 300 the logarithm of a share grows like $c - 1$ times a clock, without a ridge itself a
-#   logarithm. Growing steps make it run, if $K$ and $Q$ share one time.
+#   logarithm. Growing steps run it, and bring ours near the ridge's cosine if $K$ and $Q$ have one $S$.
 #
 # All is measured on random tokens of these sizes.
 
