@@ -46,8 +46,10 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # each, embedded in $d = 32$ dimensions with a vector for their place. Each of two layers has four heads. A
 # head with keys $K$ and queries $Q$ ($32 \times 8$) has the matrix $W = K Q^\top / \sqrt 8$. Position $k$
 # looks at token $t$ with the logit $a_t^\top W a_k$, where $a$ is what the layer reads: tokens of mean 0
-# and standard deviation one. The softmax over $t$ is its attention $s_{kt}$. Every position asks, and a
-# last matrix, the *readout*, reads the answer from the mean over all positions.
+# and standard deviation one. The softmax over $t$ is its attention $s_{kt}$. Through a *value* and an output
+# matrix the head adds its mixture $\sum_t s_{kt} a_t$ to token $k$; then a ReLU net of two layers, the *MLP*,
+# adds its output. Every position asks, and a last matrix, the *readout*, reads the answer from the mean over
+# all positions.
 
 
 # %%
@@ -234,8 +236,8 @@ show(
 # **When?** Within 400 steps, mostly before the fit. Of the fall in 400 steps 0.77 or more on digits, and 0.65
 # or more on sentences, has come one look before it, in each of ten runs.
 #
-# Within these steps attention does not end on one token: after 400 each layer has a relative entropy above
-# 0.3, and on digits the sharpest head of layer 2 has 0.18 to 0.32 after 2,000.
+# Within these steps no layer ends on one token: after 400 each has a mean relative entropy above 0.3, and
+# on digits the sharpest head of layer 2 has 0.18 to 0.32 after 2,000.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 The SVM of a head
@@ -348,7 +350,7 @@ assert ahead.min() > 0
 # %% [markdown]
 # The free $W$ does *better* than the trained one: in your network at each of three prices, and in both layers
 # of ten networks on each task. (There the ten judges are all that the free $W$ is made of, and $W$ learned
-# from a thousand more. In your network neither knows the judges.)
+# from over a thousand sequences. In your network neither knows the judges.)
 
 # %% [markdown]
 # ### Exercise 18.1: What a selection gives back
@@ -401,7 +403,8 @@ for T in (4, 16, 32, 64):
 
 # %% [markdown]
 # **The law:** for standard normal $c$, from $T = 4$ on, the cosine is about $\mu_T \sqrt T / (T - 1)$, where
-# $\mu_T$ is the mean of the largest of $T$ entries.
+# $\mu_T$ is the mean of the largest of $T$ entries. In 18.5 tokens are not orthonormal, and $W_0$ is not 0:
+# expect the size of its cosines, 0.47 to 0.64, not the digits.
 #
 # <details><summary>Why</summary>
 #
@@ -410,7 +413,8 @@ for T in (4, 16, 32, 64):
 # </details>
 #
 # Training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody
-# trained have more than the free $W$, the trained 0.5, or next to nothing?
+# trained have more than the free $W$, the trained 0.5, or next to nothing? (Their $M$ is made
+# like the free $W$'s direction.)
 
 # %% [markdown]
 # ### Exercise 18.2: Keys and queries that nobody trained
@@ -485,10 +489,10 @@ assert abs(nobody - ours).max() < 0.04
 #
 # > **Theorem** ([lesson 10](10_cross_self_attention.ipynb); Tarzanagh et al., 2023; informal). *Conditions:*
 # >
-# > 1. Tokens and readout stay; one token of a sequence asks.
+# > 1. Tokens and readout, here a vector $v$, stay; one token of a sequence asks.
 # > 2. The slope $\ell'$ of the loss is below 0, bounded and Lipschitz: no finite answer is best.
-# > 3. $W$ itself takes gradient steps with a constant factor, at most a bound that the smoothness of $L$
-# >    sets.
+# > 3. $W$ itself takes gradient steps with a constant factor, at most a bound that the smoothness of the
+# >    mean loss $L$ sets.
 # > 4. The hard-margin SVM of a selection, one token a sequence, is feasible; a token whose row holds with
 # >    equality scores, by the readout, strictly below the selected one.
 # >
@@ -500,9 +504,9 @@ assert abs(nobody - ours).max() < 0.04
 # ways: $W$ itself, or $K$ and $Q$; by *descent*, in short steps of one length, or by Adam. All start at one
 # $W_0$ and end equally far from it, to 1%.
 #
-# $W$ by descent meets (2). It meets (1), except that all words ask, and (3), except that its factor is not
-# constant. Its hard-margin SVM is feasible, as in 18.3; we use the soft one, with $C = 1$. Scores, angle and
-# radius are unchecked.
+# $W$ by descent meets (2). It meets (1), except that all words ask, and (3), except that its factor grows
+# as the slope vanishes. Its hard-margin SVM is feasible, as in 18.3; we use the soft one, with $C = 1$.
+# Scores, angle and radius are unchecked.
 #
 # <details><summary>The runs in full</summary>
 #
@@ -511,7 +515,7 @@ assert abs(nobody - ours).max() < 0.04
 # Adam bring $K$ and $Q$.
 # </details>
 #
-# **Transformers,** trained whole by 400 steps of Adam, have only the end of (2): no finite answer is best.
+# **Transformers,** trained whole by 400 steps of Adam, have neither (1) nor (3); no finite answer is best.
 #
 # **The instrument.** Each network learns ten sequences only. What its trained $W$ selects makes two SVMs: $S$
 # over these ten, $S'$ over ten unseen ones. The **first slope** $G$ is a movement as far along the negative
@@ -521,13 +525,18 @@ assert abs(nobody - ours).max() < 0.04
 #
 # $$\text{gap of } N = \frac{\cos(N, S) - \cos(N, S')}{1 - \cos(S, S')}.$$
 #
+# It is 1 if $N$ is along $S$, and 0 if $N$ is as near to $S'$. We take $G$ out since it knows the ten
+# sequences before any training.
+#
 # Two rivals show how much comes without training: a **free $W$** (18.5) and **untrained $K$ and $Q$**
 # (exercise 18.2). Each moves as far, is judged by its own choices, and has a $G$: in transformers that of the
-# trained network, in the linear layer that of its own kind. A way of training is **seen** if its gap of $N$
-# leads both rivals' by more than chance allows. The two tables have 38 leads, so each gets an interval of
-# $1 - 0.05/38$: with a probability of at least 95% all hold at once.
+# trained network, in the linear layer that of its own kind ($W$'s for the free $W$, that of $K$ and $Q$ for
+# the untrained ones). A way of training is **seen** if its gap of $N$ leads both rivals' by more than chance
+# allows. The two tables have 38 leads, so each gets an interval of $1 - 0.05/38$: then, if leads are near
+# normal, all hold at once with a probability of at least 95%.
 #
-# A movement is along $\cos\theta\, G + \sin\theta\, N$: its cosine to $S$ is linear in those of $G$ and $N$.
+# A movement is along $\cos\theta\, G / \lVert G\rVert_F + \sin\theta\, N$: its cosine to $S$ is linear in
+# those of $G$ and $N$.
 
 
 # %%
@@ -537,10 +546,10 @@ def of_new_part(cos, own, first):
 
 
 # %% [markdown]
-# Each line below is a mean over twenty
+# Each line below is a mean over twenty networks
 # ([`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py)): distance, the mean over heads of
 # $\lVert W - W_0\rVert_F / \lVert W_0\rVert_F$; share of the loss gone; gap of $N$; and its lead over each
-# rival. "0.5": at that distance.
+# rival. "0.5": at that distance; "labels": transformers, trained whole on labels.
 #
 # **Predict first:** order the four ways by their gap of $N$.
 
@@ -630,31 +639,35 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Gap of $N$ in the linear layer with $d = 32$ and in transformers, with 95% intervals over
-# twenty runs. The leads in the tables are paired by run.
+# twenty runs. The leads in the tables are paired by run. The transformers' own rivals are in the tables only.
 
 # %% [markdown]
 # **$W$ by descent** is seen from a quarter of a length of $W_0$ on at $d = 32$, and at the end at $d = 16$.
 # At half a length and $d = 32$ it leads the nearer rival by 0.22, at the end by 0.74.
 #
-# **The other ways** are seen at the end ($d = 32$), by less. Keys and queries by Adam are not seen at half a
-# length: the 0.06 that they have comes without training, too.
+# **The other ways** are seen at the end ($d = 32$), by less: after $W$ by descent (0.82) come $W$ by Adam
+# (0.56) and keys and queries by descent (0.35) and by Adam (0.27). Keys and queries by Adam are not seen at
+# half a length: the 0.06 that they have comes without training, too.
 #
-# **Transformers** that learn ten sequences go about half a length, and are not seen: the free $W$ is too near
-# on digits, and ahead on sentences.
+# **Transformers,** trained whole on ten sequences, go about half a length, and are not seen: the free $W$ is
+# too near on digits, and ahead on sentences.
 #
 # **The instrument is not blind there:** with all else frozen, $W$ by descent is seen in a transformer, too,
 # and leads the nearer rival by 0.17 at half a length, by 0.31 at one. By Adam it leads by 0.06 to 0.10 at one
 # length, whether $W$ is trained alone, $K$ and $Q$, or $W$ and the rest; at half a length by 0.01 to 0.05,
-# which twenty networks hardly decide. So most of what descent has at these distances goes with Adam. (The
-# loss gone differs, but $W$ by Adam at one length has more of it gone than descent at half, and a smaller
-# gap.)
+# and only $W$ and the rest is seen. So most of what descent has at these distances goes with Adam.
+#
+# <details><summary>And the loss gone?</summary>
+#
+# It differs, but $W$ by Adam at one length has more of it gone than descent at half, and a smaller gap.
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
 #
 # The *base* has the theorem's (1) and (2). It is a linear layer on 16 sentences of 8 words, whose last word
-# asks. Gradient descent trains $W$ from 0, in 300 growing steps. To it we add what the row names. The
-# *norm* comes before attention, too, and the *MLP* with a value matrix.
+# asks. Gradient descent trains $W$ from 0, in 300 growing steps (not 18.6's). To it we add what the row
+# names. The *norm* row also norms what attention reads; the *MLP* row also has a value matrix.
 #
 # The same sentences judge, by the SVM of lessons 10 and 14 with **hard** margins. A row tells of ten draws:
 # the cosine of $W$ to this SVM, that of a free $W$ to its own, how often $W$ is ahead, and the share of
@@ -689,8 +702,8 @@ assert longer.decided.sel(setting="+ norm before the readout").max() < 0.2
 
 # %% [markdown]
 # - **A learned readout, or every token asking,** turns $W$ little: 0.98.
-# - **Keys and queries** come nearer to lesson 11's SVM, of the nuclear norm: 0.93, against 0.71; untrained
-#   ones have 0.2 to 0.6 to their own.
+# - **Keys and queries** come nearer to lesson 11's SVM, of the nuclear norm, for their choices: 0.93, against
+#   0.71 to the Frobenius norm's; untrained ones have 0.2 to 0.6 to the nuclear one for theirs.
 # - **Adam** stays ahead of the free $W$, but short of the SVM: 0.84 in 3,000 steps.
 # - **With value matrix, residual and MLP** the cosine falls from 0.81 to 0.74 while the choices become
 #   decided.
@@ -702,10 +715,10 @@ assert longer.decided.sel(setting="+ norm before the readout").max() < 0.2
 #
 # ★★☆ · 10 minutes
 #
-# A head mixes its tokens, the rows of `X` (T, d), to $m = \sum_t s_t x_t$. A norm keeps the direction of $m$
-# only, and so the answer is $f = v \cdot m / \lVert m\rVert$, with a readout `v` (d,). For the label `y`, -1
-# or 1, return the attention $s$, (T,), that makes $y f$ largest: no entry is below 0, and their sum is 1. The
-# tokens are linearly independent, and $y\, v \cdot x_t > 0$ for at least one.
+# A head mixes its tokens, the rows of `X` (T, d), to $m = \sum_t s_t x_t$. For tokens of mean 0, a norm keeps
+# the direction of $m$ only, and so the answer is $f = v \cdot m / \lVert m\rVert$, with a readout `v` (d,).
+# For the label `y`, -1 or 1, return the attention $s$, (T,), that makes $y f$ largest: no entry is below 0,
+# and their sum is 1. The tokens are linearly independent, and $y\, v \cdot x_t > 0$ for at least one.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -762,7 +775,7 @@ assert at_1[1, 0] == at_1.max() > 3 / 16
 
 # %% [markdown]
 # In layer 2 the best wins about a tenth of the choices, a random token 0.06 or 0.07. What wins is often one
-# token for all positions: on digits 0.81 of a sequence's positions agree on it, 0.40 before training; on
+# token at many positions: on digits 0.81 of a sequence's positions agree on it, 0.40 before training; on
 # sentences 0.46 and 0.37 (means over ten networks).
 #
 # In large language models it is often a text's first, an attention **sink** (Xiao et al., 2023). In
@@ -930,8 +943,10 @@ assert 0 < largest < 5e-4, again.format("18.4")
 # | gap of $N$ of $W$ by descent, less the free $W$'s | above 0 | 0.74 ± 0.05: seen |
 # | the same at half a length, $d = 32$ | above 0 | 0.22 ± 0.06: seen |
 # | the same in a transformer, all else frozen | above 0 | 0.17 ± 0.07: seen |
-# | whole transformers, digits, sentences | none: (1), (3) fail | 0.04 ± 0.06; -0.05 ± 0.03, below 0 |
+# | whole, with $K$ and $Q$: digits, sentences | open: (1), (3) fail | 0.04 ± 0.06; -0.05 ± 0.03, below 0 |
 # | attention off a norm's law, off the best token | little, much | about 0.05, about 0.5 |
+#
+# No theorem gives the signs "above 0".
 
 # %% [markdown]
 # ## Questions
@@ -951,11 +966,11 @@ progress("18")
 # - A head's movement has a cosine of about 0.5, on digits, to the SVM over its own selection, **and one that
 #   nobody trained has as much to its own.**
 # - Half a length of $W_0$ from the start, the gap of $N$ sees $W$ by gradient descent in one linear layer
-#   ($d = 32$), and in a transformer with all else frozen. By Adam it is smaller, and whole transformers are
-#   not seen above a free $W$.
-# - What is an SVM, then? The $W$ of 18.7's base, at cosines of 0.99 or more. In a whole transformer: nothing
-#   that we have shown.
-# - A norm before the readout makes mixtures best: attention goes to a projection on the cone of the tokens.
+#   ($d = 32$), and in a transformer with all else frozen. By Adam it is smaller; whole transformers with $K$
+#   and $Q$ are not seen.
+# - What is an SVM, then? The $W$ of 18.7's base, at cosines of 0.99 or more. In a whole transformer: no head
+#   that we know of.
+# - A norm before the readout can make mixtures best: attention goes to a projection's coefficients (18.7).
 # - **The limits:** SVMs of the Frobenius norm, two data sets, few sizes.
 #
 # **The course in four sentences.** Where a loss has no minimum, descent can run off, and its late gradients
