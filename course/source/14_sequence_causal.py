@@ -2,19 +2,19 @@
 # # 14 · Sequences and causal masks
 #
 # Up to now one query looked at each sequence. In a transformer *every* token asks, in a language model about
-# the tokens before it. All these queries share one matrix $W$.
+# itself and the tokens before it. All these queries share one matrix $W$.
 #
 # **The question: where does training go when every position asks and one W has to answer them all?**
 #
 # In our runs it goes to one SVM over all positions. We ask what sharing one $W$ costs, and for how many
-# positions it has room. Room is not enough, but it sets how often training misses.
+# positions it has room. Room is not enough, but at one $T$ it largely sets how often training misses.
 
 # %% [markdown]
 # **After this lesson you can**
 #
 # - say what a mask takes out of the output, the loss and the SVM;
 # - predict $\lVert W_{\mathrm{mm}}\rVert$ from the mask alone, where tokens are orthonormal;
-# - forecast how much of $W$ a choice uses up, and at which dimension one $W$ can make a random choice;
+# - forecast how much of $W$ a choice uses up, and at which dimension half of the random choices are feasible;
 # - derive which share of positions their own sequence pulls the wrong way in the first step, and say which
 #   misses it foretells;
 # - predict how many positions fall for padding whose mask is forgotten.
@@ -365,15 +365,15 @@ assert ratios == sorted(ratios, reverse=True)
 
 # %% [markdown]
 # **To share one $W$ is almost free in high dimension, and dear in low**: at $d = 8$, for this $n$ and $T$,
-# the square is nearly three times what the positions need alone.
+# the square is 2.6 times what the positions need alone.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.5 When can one W make a choice?
 #
-# [Lesson 12](12_overparameterization.ipynb) showed: for almost all data every choice is feasible, that is,
-# some $W$ makes it, if the queries are linearly independent and $d \ge T - 1$. With $nT$ queries that asks
-# for $d \ge nT$, far more than a random choice needs: it uses up only part of the $d^2$ entries of $W$. How
-# many?
+# [Lesson 12](12_overparameterization.ipynb) showed: for almost all data every choice is feasible (or
+# possible: some $W$ makes it) if the queries are linearly independent and $d \ge T - 1$. With $nT$ queries
+# that asks for $d \ge nT$. Its count (exercise 12.1), with queries drawn apart, asks only for
+# $d^2 \ge nT(T - 1)$. A random choice needs less: it uses up part of the $d^2$ entries of $W$. How many?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a choice uses up
@@ -391,9 +391,10 @@ assert ratios == sorted(ratios, reverse=True)
 #
 # ★★★ · 15 minutes
 #
-# Forecast $\nu_m$. Which balance does the least move keep between the selected token, which climbs, and
-# the tied ones, which come down? Take $\theta$ as the same in every draw, and replace both sides by their
-# means. Return the $\theta$ that solves this, and how many of the $m - 1$ others are above it on average.
+# Forecast $\nu_m$. Which balance does the least move keep between the selected token, which climbs, and the
+# tied ones, which come down? $\theta$ varies from draw to draw; take one for all, and replace both sides by
+# their means. Return the $\theta$ that solves this, and how many of the $m - 1$ others are above it on
+# average.
 #
 # A $N(0, 1)$ number is above $\theta$ with the chance $Q(\theta)$, `ndtr(-theta)`; `brentq(f, 0, 10)` finds a
 # root of `f` between 0 and 10.
@@ -463,16 +464,19 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 #
 # Ties, times what each comes down by on average, make $\theta$. Beyond $\theta$ a $N(0, 1)$ number exceeds it
 # by less than $1/\theta$ on average, and by more than $\theta / (\theta^2 + 2)$ (from Laplace's continued
-# fraction of the Gaussian tail): the forecast lies between $\theta^2$ and $\theta^2 + 2$. At
-# $\theta = \sqrt{2 \ln m}$ the ties would come down by less than
-# $m\, \varphi(\theta) / \theta^2 \approx 0.4 / \theta^2$ in sum, too little for the climb.
+# fraction of the Gaussian tail): the forecast lies between $\theta^2$ and $\theta^2 + 2$. At $\theta =
+# \sqrt{2 \ln m}$ the ties would come down by less than $(m - 1)\, Q(\theta) \cdot \frac1\theta$ in sum and,
+# as $Q(\theta) < \varphi(\theta) / \theta$, by less than $m\, \varphi(\theta) / \theta^2 \approx 0.4 /
+# \theta^2$, too little for the climb.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Room for all positions
 #
-# Section 12.3 has the probability that a random choice is possible, from how many tokens tie at each
-# position. Where no position sees more than $d + 1$ tokens, or $d$ ties are rare, it is about a half at
+# Section 12.3 has the probability that a random choice is possible, $P = \mathbb E\,(-1)^{J - R}$. Here $J$
+# is the sum of the ties at all positions, each drawn from the distribution counted above, and
+# $R = \min(d^2, J)$ where no position sees more than $d + 1$ tokens. There, or where $d$ ties are rare,
+# $P$ is about a half, with many positions, at
 #
 # $$d^2 \approx \sum_{i,k} \nu_{m_{ik}}, \qquad m_{ik} \text{ tokens seen by position } k \text{ of } i .$$
 #
@@ -480,6 +484,7 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 # positions of a sequence share its tokens, which have norm 1 and are the queries, too. The first table has
 # for each size and mask the first whole $d \ge 2$ with $d^2 > \sum \nu_m$, and the first at which more than
 # half of the choices are possible: random ones, and those that training *wants*, the best token everywhere.
+# `share_possible` computes $P$, for any $d$.
 #
 # The second table has longer sequences, full attention and one $d$ a line. In two other draws each position
 # has tokens of its own, Gaussian or of norm 1, and a Gaussian query.
@@ -551,14 +556,14 @@ show(
 # up (left), and against the prediction (right).
 
 # %% [markdown]
-# **Random choices become possible at the first $d$ with $d^2 > \sum \nu_m$**, in all twelve lines (three
-# cannot be lower than 2; at $T = 3$, $n = 3$, causal, $d = 2$ is a tie, with 0.45 possible). The best choice
-# becomes possible there or one earlier.
+# **More than half of the random choices are possible from the first $d$ with $d^2 > \sum \nu_m$**, in all
+# twelve lines: a coarse test, as $d$ is whole (three cannot be lower than 2; at $T = 3$, $n = 3$, causal,
+# $d = 2$ is on the edge, with 0.45 possible). The best choice passes a half there or one earlier.
 #
-# **With Gaussian tokens of their own the shares are as predicted**, in all nine lines within the 95%
-# interval. What is left comes from our tokens. Their norm 1 makes many tokens easier, 0.46 in place of 0.22
-# at $T = 16$, $d = 6$, in part because one position alone can choose any, each a vertex of their hull. That
-# they are shared, and are the queries, makes a few harder: 0.82 in place of 0.90 at $T = 3$, $d = 2$.
+# **With Gaussian tokens of their own the shares are as predicted**, as section 12.3 proves. What is left
+# comes from our tokens. Their norm 1 makes many tokens easier, 0.46 in place of 0.22 at $T = 16$, $d = 6$, in
+# part because one position alone can choose any, each a vertex of their hull. That they are shared, and are
+# the queries, makes a few harder: 0.82 in place of 0.90 at $T = 3$, $d = 2$.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -588,7 +593,7 @@ widgets.sliders(
 )
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 14.6 Room is not enough, but it sets how many miss
+# ## 14.6 Room is not enough
 #
 # If some $W$ has the best token at all positions, does training find it? Call it a **miss** where
 # a position's largest attention after 500 steps is not on its best token. The **room** is
@@ -637,12 +642,12 @@ show(
 # scaled).
 
 # %% [markdown]
-# **At $T = 5$, $n$ and $d$ hardly matter but through the room, and misses fall about as 1 over it from 10
-# on**: four times the room leaves a third to a quarter of them. Two, four and nine sequences at one room
-# miss alike, up to a factor 1.6; so do two and eight at $T = 8$.
+# **At $T = 5$, $n$ and $d$ matter little but through the room, and misses fall about as 1 over it from 10
+# on** (at $n = 2$ slower): four times the room leaves a third to a quarter of them. Two, four and nine
+# sequences at one room miss alike, up to a factor 1.6; so do two and eight at $T = 8$.
 #
-# But $T$ is not in the room: at 3 to 4 the share grows from 0.06 at $T = 3$ to 0.3 at 16, and six times the
-# room leaves a fifth of it at $T = 3$, two thirds at 16.
+# But $T$ matters beyond the room: at 3 to 4 the share grows from 0.06 at $T = 3$ to 0.3 at 16, and six times
+# the room leaves a fifth of it at $T = 3$, two thirds at 16.
 #
 # Who misses? Training begins at $W = 0$, so we look at its first step.
 
@@ -652,8 +657,9 @@ show(
 # ★★☆ · 12 minutes
 #
 # From $W = 0$, with full attention, one gradient step is made. The slope of the loss is taken as the same for
-# all positions. One is **pulled the wrong way** if what its *own sequence* adds to the step lowers its
-# $y_{ik} f_{ik}$, to first order. **Predict** their share.
+# all positions (at $W = 0$ it differs only through $y_{ik} f_{ik}$, small for random tokens). One is **pulled
+# the wrong way** if what its *own sequence* adds to the step lowers its $y_{ik} f_{ik}$, to first order.
+# **Predict** their share.
 #
 # Labels are fair coins, tokens random directions: the inner product of two has mean 0 and variance $1/d$.
 # Take sums as normal; `ndtr(-a)` is the chance of more than $a$ standard deviations.
@@ -689,8 +695,8 @@ check("14.4", wrong_way)
 #
 # $$u_i \Big(y_{ik} + \sum_{k' \ne k} y_{ik'}\, x_{ik'}\cdot x_{ik}\Big),$$
 #
-# and where the others outweigh $y_{ik}$, the part of its own sequence lowers
-# $y_{ik} f_{ik}$. Do these miss? And where does the *whole* step, over all $n$ sequences, lower it?
+# and where the others outweigh $y_{ik}$, the part of its own sequence lowers $y_{ik} f_{ik}$. Do these
+# (`pulled_wrongly`) miss? And where does the *whole* step, over all $n$ sequences, lower it (`step_lowers`)?
 
 
 # %%
@@ -723,7 +729,7 @@ for n in (1, 4, 10):
     assert max(abs(own - wrong_way(5, 10)), abs(whole - forecast)) < 0.035
 
 # %% [markdown]
-# Five times the steps take back hardly a miss.
+# Up to $T = 8$, five times the steps take back hardly a miss.
 #
 # Their own sequence pulls as many the wrong way as predicted (at $T = 3$ a few more). These miss at least
 # three times as often as the others, and make 0.35 to 0.4 of the misses. The other sequences, which the
@@ -732,14 +738,15 @@ for n in (1, 4, 10):
 # <details><summary>A forecast for the whole step</summary>
 #
 # Each of the $(n - 1)T$ others adds $\pm (u_j \cdot u_i)(x_{jk'} \cdot x_{ik})$ to the sum, over $\lVert
-# u_i\rVert^2$. All $u_j$ lean toward $v$: the means of $u_j \cdot u_i$ and $\lVert u_i\rVert^2$ are about as
-# $r = (T - 1) / (T - 1 + d)$ to 1. With the rest of $u_j$ in a random direction, the sum's variance is
-# $\frac{T - 1}{d} + (n - 1) \frac Td \big(r^2 + \frac{1 - r^2}{d}\big)$. That is a little too low, as $\lVert
-# u_i\rVert$ varies.
+# u_i\rVert^2$. All $u_j$ lean toward $v$: $u_i = C_i v$ with $C_i$ the covariance of the tokens, whose mean
+# is a multiple of the identity, so $\mathbb E\, u_i$ is one of $v$. The means of $u_j \cdot u_i$ and $\lVert
+# u_i\rVert^2$ are about as $r = (T - 1) / (T - 1 + d)$ to 1. With the rest of $u_j$ in a random direction,
+# the sum's variance is $\frac{T - 1}{d} + (n - 1) \frac Td \big(r^2 + \frac{1 - r^2}{d}\big)$. At $n = 10$
+# the forecast is a little too low.
 # </details>
 #
-# Do they miss for the shared $W$, or the shared tokens? Mostly $W$ (at $T = 3$ half). Two controls: one
-# position asks alone; or all, each with $T$ tokens of its own.
+# Do they miss for the shared $W$, or the shared tokens? Mostly $W$ (not at $T = 3$). Two controls: one
+# position asks alone; or all, each with a query and $T$ tokens of its own.
 
 
 # %%
@@ -764,8 +771,9 @@ for size in runs["size"].values:
 #
 # Alone nearly all recover; with others many do not. Later gradients have $\partial f_{ik} / \partial h_{ikt}
 # = s_{ikt}\,(v \cdot x_{it} - f_{ik})$, weighted by the token's attention: a token ahead of the best can run
-# on. The **lag** is how far it is ahead after one step: the largest logit less the best token's, over the
-# standard deviation of the position's logits. **Predict**: does a position with a lag above 2 always miss?
+# on. Why it seldom does alone, this does not say. The **lag** (not lesson 13's) is how far it is ahead after
+# one step: the largest logit less the best token's, over the standard deviation of the position's logits, so
+# at most $\sqrt{2T}$. **Predict**: does a position with a lag above 2 always miss?
 
 
 # %%
@@ -811,9 +819,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Which positions miss, for $n = 2$ and the $T$ and $d$ of the table, with 95%
+# **Figure 4.** Which positions miss, for $n = 2$ and $d = 5$, 7, 10 and 16, with 95%
 # intervals. Position $k$ sees all tokens (full) or the first $k$ (causal). For $T = 3$ and 5 even the last
-# one, which sees all, misses less often under a causal mask.
+# one, which sees all, misses less often under a causal mask; why, we did not test.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.7 A forgotten mask
@@ -844,8 +852,9 @@ for d, least in ((20, 0.99), (8, 0.97), (3, 0.9)):
 
 # %% [markdown]
 # **At $d = 20$ and 8 padding wins almost always where all $m$ scores are negative, and hardly elsewhere.**
-# Each is negative with chance $1/2$: expect a share $2^{-m}$. At $d = 3$ six of 100 end otherwise; the
-# forecast that none ends on padding would fail in 16.
+# Each is negative with chance $1/2$: expect a share $2^{-m}$. At $d = 3$ five of 100 end otherwise. Lengths 1
+# to 4 are equally likely, so $m$ of 10 positions see $m$ tokens: the forecast that none ends on padding would
+# fail in about $\sum_m \frac m{10}\, 2^{-m} \approx 0.16$ of them.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -855,10 +864,10 @@ for d, least in ((20, 0.99), (8, 0.97), (3, 0.9)):
 # |:---|:---|:---|
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 (0.96 at $d = 8$, 600 steps) |
 # | $\nu_m$ from one level $\theta$ | forecast | 0.1 to 0.7 more, $m = 2$ to 1,024 |
-# | misses at $T = 5$ | about as 1 over the room | room 10 to 40: a third to a quarter left |
-# | pulled the wrong way by the own sequence | $Q(\sqrt{d/(T-1)})$ | within 0.011 (whole step: more) |
-# | a miss shows in the first step | lag above 0 | about 0.9 or more, by 0.3 to 0.6 of positions |
-# | forgotten padding wins | where all scores are negative | 100, 99, 94% of positions |
+# | misses at $T = 5$ | about as 1 over the room | room 10 to 40: a third ($n = 2$) to a quarter left |
+# | pulled the wrong way by the own sequence | $Q(\sqrt{d/(T-1)})$ | within 0.011 |
+# | a miss shows in the first step | lag above 0 | 0.9 of misses, 0.3 to 0.6 of positions |
+# | forgotten padding wins | where all scores are negative | right for 100, 99, 95% of positions |
 
 # %% [markdown]
 # ## Questions
@@ -866,7 +875,7 @@ for d, least in ((20, 0.99), (8, 0.97), (3, 0.9)):
 # **1.** Padding stands at the end and attention is causal. Which of the two masks can you forget?
 # <details><summary>Answer</summary>
 #
-# In the attention, the padding's: a real position sees tokens before it only, and these are real. (The loss
+# In the attention, the padding's: a real position sees no later token, and all up to it are real. (The loss
 # must still leave the padded positions out.) With padding at the *beginning* both are needed.
 # </details>
 #
@@ -876,7 +885,7 @@ for d, least in ((20, 0.99), (8, 0.97), (3, 0.9)):
 #
 # A random one: by the count (tested up to $T = 16$), hardly. More than half of the 4,096 positions see 64
 # tokens or more, and use up at least $\nu_{64} = 4.2$ degrees of freedom each, together over 8,600. $W$ has
-# 4,096. So not any one either, though for distinct tokens of one length one always can be made: "look at
+# 4,096. So not every one either, though for distinct tokens of one length one always can be made: "look at
 # yourself", with $W = I$.
 # </details>
 
@@ -888,10 +897,11 @@ progress("14")
 # - With every position a query, training went, in our runs, to the **SAtt-SVM** over all positions. A
 #   **mask** is exact: a hidden token moves no other position.
 # - To share one $W$ costs nothing with orthonormal tokens, little in high dimension, and much in low.
-# - A position that sees $m$ tokens uses up $\nu_m$, by our forecast less than $2 + 2 \ln m$. Random
-#   choices become feasible where $d^2$ passes $\sum \nu_m$.
+# - A position that sees $m$ tokens uses up $\nu_m$, by our forecast less than $2 + 2 \ln m$. About half of
+#   the random choices are feasible near $d^2 = \sum \nu_m$.
 # - **Room is not enough**: training (500 steps) misses best tokens that some $W$ has, at $T = 5$ about as 1
-#   over the room. Nine of ten have a lag after the first step; the longer, the more miss.
+#   over the room, at larger $T$ more. Nine of ten misses have a lag after the first step; the longer, the
+#   more miss.
 # - **Padding** without a mask is a token with score 0, and wins with the chance $2^{-m}$.
 #
 # Limits: tokens were random and of norm 1, labels fair coins, steps normalised and growing. Direction: $n =
