@@ -188,7 +188,7 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Left: the shortfall, shaded on each circle from its smallest value (white) to its largest.
-# Thin black: the Att-SVM directions. Right: the same in the $p$-plane, with the names of the curves.
+# Thin black: the Att-SVM directions. Right: the same in the $p$-plane, with names.
 
 # %% [markdown]
 # Descent from 0 and the path leave and end in the same direction, but the path is quicker to turn.
@@ -239,8 +239,8 @@ check("08.1", first_turn)
 # <details><summary>The derivation, when you have yours</summary>
 #
 # Let $(\cdot)_\perp$ be the part across $\hat g$. *The path.* Put $p = R(-\hat g + R\,b)$ into $g + Hp$.
-# Across $p$ it must vanish. To first order in $R$ this part is $\|g\|\,R\,b - R\,(H \hat g)_\perp$: since
-# $\hat g$ is not quite the direction of $-p$, $g$ itself has the part $\|g\|\,R\,b$ across $p$. So $b = (H
+# Across $p$ it must vanish, and $\hat g$ is not quite the direction of $-p$: $g$ itself has the part
+# $\|g\|\,R\,b$ across $p$, to first order in $R$, and $Hp$ has $-R\,(H \hat g)_\perp$. So $b = (H
 # \hat g)_\perp/\|g\|$. *Descent.* $p = -\tau g + \frac{\tau^2}{2} H g + \dots$, of length $R \approx \tau
 # \|g\|$; across $\hat g$ it is $\frac{\tau^2}{2} \|g\| (H \hat g)_\perp$, and divided by $R^2$ this is $(H
 # \hat g)_\perp / (2\|g\|)$.
@@ -289,23 +289,23 @@ assert np.abs(np.array([a[0], b[0]]) / rates - 1).max() < 0.004, again.format("0
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.3 Any dimension: projected steps
 #
-# Beyond the plane we descend after all, but on a ball: take a gradient step, and if it led out, come back to
+# Beyond the plane we descend, but on a ball: take a gradient step, and if it led out, come back to
 # the nearest point of the ball. `mini_attn.paths.regularization_path` does this, and it **follows**: each
 # radius starts from the solution at the radius before.
 #
-# On the sphere, projected steps stop where $-\nabla L(p) = \nu\, p$ with $\nu > 0$: downhill is straight
-# outwards. The library's *residual*, where it is small, is half the angle between $-\nabla L$ and $p$, in
-# radians. But a saddle of the sphere has residual 0, too.
+# On the sphere, projected steps stop where $-\nabla L(p) = \nu\, p$ with $\nu > 0$ (or $\nabla L = 0$):
+# downhill is straight outwards. The library's *residual* measures the angle between $-\nabla L$ and $p$. But
+# a saddle of the sphere has residual 0, too.
 
 # %% [markdown]
 # ### Exercise 08.2: Is it a minimum on the sphere?
 #
 # ★★☆ · 10 minutes
 #
-# At $p$, of length $R$, the gradient is $g = -\nu\, p$ with $\nu > 0$, and the second derivatives are $H$.
+# At $p$, of length $R$, the gradient is now $g = -\nu\, p$ with $\nu > 0$, the second derivatives are $H$.
 # Walk away from $p$ on a great circle of the sphere, in a direction $e \perp p$ with $\|e\| = 1$; let
 # $\sigma$ be the length of the way. Return the **curvature**: the smallest value of $d^2 L/d\sigma^2$ at
-# $\sigma = 0$ among all these $e$. If it is positive, $p$ is a minimum on the sphere. Must $H$ be positive
+# $\sigma = 0$ among all these $e$. If it is positive, $p$ is a local minimum there. Must $H$ be positive
 # definite for that?
 #
 # <details><summary>Hint</summary>
@@ -364,21 +364,21 @@ assert abs(degrees(library) - ours).max() < 0.01
 # Suppose that $p(R)/R$ comes to $q \ne \hat p$ along some radii. Only $\hat p$ has length 1 or less and all
 # $p \cdot a_j \ge \mu$ (lesson 02). So $q \cdot a_j < \mu$ for some $j = (i, t)$, and there is $m < \mu$ with
 # $p(R) \cdot a_j \le m R$ at all large such radii. Then token $t$ has at least $e^{-m R}$ times the attention
-# of the best token of its sequence. If that is half or more, the others have $\frac12 e^{-m R}$ together; if
-# not, they have $\frac12$. So the mixed score falls short of the best by the smaller of the two, times the
-# gap to the second best score. As $|\ell'|$ is bounded below between the least score and the largest, and no
-# other sequence is below its least loss, $L(p(R)) - L_*$ is at least a constant times $\min(1, e^{-m R})$.
-# For large $R$ that is more than $C e^{-\mu R}$: a contradiction.
+# of the best token of its sequence. If the best has half or more, the others have at least $\frac12 e^{-m R}$
+# together; if not, they have at least $\frac12$. So the mixed score falls short of the best by the smaller of
+# the two, times the gap to the second best score. As $|\ell'|$ is bounded below between the least score and
+# the largest, and no other sequence is below its least loss, $L(p(R)) - L_*$ is at least a constant times
+# $\min(1, e^{-m R})$. For large $R$ that is more than $C e^{-\mu R}$: a contradiction.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How fast? The offset
 #
 # Write $p(R) = R\, \hat p + r$ with $\hat p = p_{\mathrm{mm}}/\|p_{\mathrm{mm}}\|$. At a minimum on the
-# sphere $\sum_j w_j e^{-p \cdot a_j}\, a_j$ is $p$ times a positive factor. For large $R$ only support
+# sphere $\sum_j w_j e^{-p \cdot a_j}\, a_j$ is nearly $p$ times a positive factor. For large $R$ only support
 # vectors remain in the sum, with a common factor; and $p$ is nearly a multiple of $p_{\mathrm{mm}} = \sum_j
-# \lambda_j a_j$ (lesson 02; $\lambda_j > 0$ on the support vectors of keys in general position). So the
-# coefficients must agree up to a factor:
+# \lambda_j a_j$ (lesson 02; $\lambda_j > 0$ on the support vectors of keys in general position). So, if these
+# are independent, the coefficients agree up to a factor:
 #
 # $$w_j\, e^{-r \cdot a_j} \;\propto\; \lambda_j \qquad\Longleftrightarrow\qquad
 # r \cdot a_j = \log \frac{w_j}{\lambda_j} + \text{const} \qquad \text{for each support vector } j .$$
@@ -431,28 +431,31 @@ check("08.3", offset)
 #
 # $R^2 = \|R\,\hat p + r\|^2 = R^2 + 2R\, r \cdot \hat p + \|r\|^2$, so $r \cdot \hat p = -\|r\|^2 / (2R) \to
 # 0$. At a stationary point $p$ is a multiple of the gradient, far out a combination of the support vectors;
-# $\hat p$ is one, so $r$ is one too, up to what other tokens still have in $p$ (below).
+# $\hat p$ is one, so $r$ is one too, up to what other tokens still have in $p$ (below). A multiple of $\hat
+# p$ may be subtracted: $\hat p \cdot a_j$ is the same for all support vectors, so only the constant changes.
 # </details>
 #
-# **From which $R$ on?** Scale the keys so that $\|p_{\mathrm{mm}}\| = 1$, and write $r = \sum_j \lambda_j'
-# a_j$. Then $p$ has the coefficients $R \lambda_j + \lambda_j'$, and these are what the forces balance:
+# **From which $R$ on?** Scale the keys so that $\|p_{\mathrm{mm}}\| = 1$, and write, at finite $R$, $r =
+# \sum_j \lambda_j' a_j$. Then $p$ has the coefficients $R \lambda_j + \lambda_j'$, and these are what the
+# forces balance, by the **law with $1/R$**:
 #
 # $$w_j\, e^{-r \cdot a_j} \;\propto\; \lambda_j + \frac{\lambda_j'}{R}.$$
 #
 # So the limit has an error like $1/R$, large where a $\lambda_j$ is small. And a token with $\hat p \cdot a_j
-# = 1 + \text{slack}$ still has about $R\, e^{-R\,\cdot\,\text{slack}}$ in $p$: it is *late* while that is
-# above 5% of $\|r\|$.
+# = 1 + \text{slack}$ still has some $R\, e^{-R\,\cdot\,\text{slack}}$ in $p$ if small: it is *late* while
+# that is above 5% of $\|r\|$.
 #
 # The measurement: 180 random problems, $n = 3$, $T = 4$, $d = 10$. The library starts on the ray, at $R =
 # 30$, and follows.
 #
 # <details><summary>Is this $p(R)$, or only a branch?</summary>
 #
-# At these four radii it is $p(R)$, to a few thousandths. As $\ell$ is
-# convex, $L - L_* \ge \sum_j w_j s_j$ with $s_j$ the attention on the token of comparison $j$; so any lower
-# point has $s_j \le (L - L_*)/w_j$, with our $L$: below $10^{-9}$ (the cell asserts that). There $L - L_*$ is
-# $\sum_j w_j e^{-p \cdot a_j}$ to nine digits, and the logarithm of that sum is convex: on the ball it has no
-# second minimum. So $p(R)$ is there.
+# At these four radii it is $p(R)$. As $\ell$ is convex, $L - L_* \ge \sum_j w_j s_j$ with $s_j$ the attention
+# on the token of comparison $j$; so any lower point has $s_j \le (L - L_*)/w_j$, with our $L$: below
+# $10^{-9}$ (the cell asserts that). There $L - L_*$ is $\sum_j w_j e^{-p \cdot a_j}$ to nine digits, and the
+# logarithm of that sum is convex: on the ball it has no second minimum. So $p(R)$ is there; and as the sphere
+# adds a curvature of about $1/R$ to the logarithm, nine digits and a residual of $10^{-6}$ leave it a few
+# thousandths of room.
 # </details>
 
 
@@ -592,12 +595,11 @@ widgets.sliders(round_the_circle, alt=picture, R=R)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The count: 180 random problems
 #
-# In the problems of 8.4 we follow one branch outwards, from $R = 0.3$, where 30 random starts all meet. The
-# other comes from the theorem: from $R\,\hat p$ at $R = 12$ we follow it *inwards*. Where the second is lower
-# than the first, $p(R)$ has left the branch on which it began.
+# In the problems of 8.4 we follow one **branch** (a curve of local minima, continuous in $R$) outwards, from
+# descent's first step at $R = 0.3$. The other comes from the theorem: from $R\,\hat p$ at $R = 12$ *inwards*.
+# Where it is lower, $p(R)$ has left the branch on which it began.
 #
-# Why stop at $R = 12$? From there on $p(R)$ selects the best tokens in all 180. The loss proves it: you say
-# how.
+# Why stop at $R = 12$? From there on $p(R)$ selects the best tokens in all 180. The loss proves it: how?
 
 # %% [markdown]
 # ### Exercise 08.4: A loss that proves the choice
@@ -670,13 +672,14 @@ on_ray, after = (mean_loss(p, many.keys, many.scores) < c for p in (12 * unit, e
 assert (table, all(on_ray), all(after == same)) == ([[17, 27], [136, 0]], True, True), again.format("08.4")
 
 # %% [markdown]
-# $p(R)$ leaves its branch in at least 44 problems. **Without a jump descent found the best tokens in all 136,
-# with one in 17 of 44.** No rule: in problem 12 of seed 23 descent leaves a path that does not jump.
+# $p(R)$ leaves its branch in at least 44 problems. **With no jump seen, descent found the best tokens in all
+# 136, with one in 17 of 44.** No rule: problem 12 of seed 23 breaks it (not shown).
 #
-# At $R = 12$ the loss on the ray is below $c$ in all 180, after descent in just the 153 with the best tokens.
+# At $R = 12$ the loss on the ray is below $c$ in all 180 (and $L(p(R))$ only falls further out), after
+# descent in just the 153 with the best tokens.
 #
-# Were the 44 points that it left minima? At the first radius where the follower is beaten we let it converge,
-# and ask `curvature`.
+# Were the followed points, in the 44, local minima? Where first beaten we let them converge, and ask
+# `curvature`.
 
 
 # %%
@@ -698,22 +701,22 @@ print(f"of {len(first)} points {minima.sum()} are minima, {(above > 1e-5).sum()}
 assert [(minima & (above > 1e-5).numpy()).sum(), lower[-1].sum()] == [44, 35], again.format("08.2")
 
 # %% [markdown]
-# All 44 are local minima on the sphere. At $R = 12$ the program is still too high in 35.
+# All 44 are local minima on the sphere.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 Descent against the path
 #
 # Where both select the same tokens, how close do they come? Descent *adds up* the forces $w_j e^{-p \cdot
 # a_j} a_j$ that the path balances. Let its steps be small. If their direction settles, then along $\hat p
-# \propto \sum_j \lambda_j a_j$. So $p = R\,\hat p + r'$, where $r'$ meets the conditions of the limit $r$ on
-# the support vectors, without $\lambda_j'/R$: only what is being added follows the forces. What the first
-# steps added counts until $R \lambda_j$ is large.
+# \propto \sum_j \lambda_j a_j$, as $p$ takes it on and support vectors remain. So $p - R\,\hat p$ meets the
+# conditions of the limit $r$ on the support vectors, without $\lambda_j'/R$: only what is being added follows
+# the forces. What the first steps added is a fading share of $R \lambda_j$.
 #
-# But $r'$ need not be a combination of *them*. Orthogonal to all support vectors, descent keeps what other
-# tokens put there. So the distance at equal length should tend to the length of that part, **and to 0 if the
-# support vectors span the space**. The path's own $1/R$ comes in at right angles.
+# But $p - R\,\hat p$ need not be a combination of *them*. Orthogonal to all support vectors, descent keeps
+# what other tokens put there. So the distance at equal length should tend to the length of that part, **and
+# to 0 if the support vectors span the space**. The law's $1/R$, in their span, adds by Pythagoras.
 #
-# Token 1 has one support vector in the toy, and two in the hexagon of lesson 07.
+# Token 1 has one support vector in the toy, two in the hexagon of lesson 07.
 
 # %%
 hexagon = np.array([[0.2, 1.1], [1, 0.6], [0.9, -0.5], [0.1, -1.1], [-0.9, -0.6], [-1, 0.5], [0.1, 0.1]])
@@ -766,20 +769,21 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Path and descent from 0 along the ray of token 1 and across it, on two scales. Dotted: the
-# late token's part (toy), $r$ (hexagon).
+# **Figure 3.** Path and descent from 0 along the ray of token 1 and across it (log and linear scale). Dotted:
+# the late token's part (toy), $r$ (hexagon).
 
 # %% [markdown]
 # *The toy.* With one support vector $r = 0$. First the path overshoots its ray: token 2 has a tenth of token
 # 3's weight and on the ray a slack of a tenth. Its part $x$ of $p$ is $R$ times the ratio of their pulls, $x
-# \approx \frac{R}{10}\, e^{-R/10 - x}$, largest at $R = 10$. Then it bends into the ray; descent ends beside.
+# \approx \frac{R}{10}\, e^{-R/10 - x}$ ($x$ weakens its own pull), largest at $R = 10$. Then it bends into
+# the ray; descent ends beside.
 #
 # *The hexagon.* Two support vectors span the plane: both run into the line that $r$ predicts. Their distance
-# is the path's $1/R$, to 2% from $R = 16$ on.
+# is the law's $1/R$, to 2% at $R = 16, 64, 256$.
 #
 # *The 153 problems* in which descent finds the best tokens: the orthogonal part is the distance to within .05
-# in 132, with the path's $1/R$ in 136. In the other 17 a token is late or an $R\lambda_j$ below 8; the 84
-# without either are among the 136.
+# in 132, with the law's $1/R$ in 136. All other 17 have a late token or an $R\lambda_j < 8$, but 52 of the
+# 136 have, too.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.7 Where it breaks
@@ -787,7 +791,8 @@ show(
 # **A mixture beats each token alone.** A nonlinear head reads $\bar x = \sum_t s_t x_t$. Take $f(\bar x) =
 # -\|\bar x - \bar x_*\|^2$, best at $\bar x_* = 0.7\, x_1 + 0.3\, x_2$. Now $p$ has two tasks: to leave token
 # 3 behind, which takes length, and to hold $s_1 : s_2$ at $7 : 3$, which takes *exactly* $p \cdot (k_1 - k_2)
-# = \log (7/3)$, a finite number. Predict: to which direction does $p(R)$ tend?
+# = \log (7/3)$, a finite number. Let $p(R)$ be best for $f$ on the circle. Predict: to which direction does
+# it tend?
 
 # %%
 values = np.array([[1.0, 0.0], [0.9, 0.5], [0.0, -1.0]])  # x_t; keys are the toy's
@@ -802,8 +807,9 @@ for R in few:
 assert abs(p @ side - np.log(7 / 3)) < 1e-3
 
 # %% [markdown]
-# The *direction* tends to one with $p \cdot (k_1 - k_2) = 0$. But a finite vector is added to it, and that
-# vector decides the attention: direction alone no longer tells what the model does (lesson 13).
+# It tends to the direction with $p \cdot (k_1 - k_2) = 0$ that leaves token 3 behind. Here too a finite
+# vector is added, but now it decides the attention: direction alone no longer tells what the model does
+# (lesson 13).
 
 # %% [markdown]
 # ## Questions
@@ -819,7 +825,8 @@ assert abs(p @ side - np.log(7 / 3)) < 1e-3
 # **2.** On the ray a token has a slack of .002. From which $R$ on do you trust $r$?
 # <details><summary>Answer</summary>
 #
-# Where $R\,e^{-.002 R}$ is small: at $R = 1000$ it is 135, at 6000 .04.
+# Where $R\,e^{-.002 R}$ is small against $\|r\|$: at $R = 1000$ it says 135, at 6000 .04. (With one
+# support vector $r = 0$: by the 5% of 8.4 a token is then late for ever.)
 # </details>
 
 # %%
@@ -837,8 +844,8 @@ progress("08")
 # - A program that follows the path need not notice: in all 44 its point was a local minimum on the sphere. A
 #   loss below $c$ proves which tokens are selected.
 # - Where descent finds the same tokens it ends up parallel to the path, for small steps, if their direction
-#   settles. The distance tends to its part orthogonal to the support vectors: within .05 in 132 of 153.
-# - Where a mixture is best, $p(R)$ has a finite part beside its direction, which decides the attention.
+#   settles. The distance tends to descent's part orthogonal to the support vectors: within .05 in 132 of 153.
+# - Where a mixture is best, the finite part beside $p(R)$'s ray decides the attention.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
@@ -848,12 +855,13 @@ progress("08")
 # - D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak, *Transformers as Support Vector Machines* (2023, arXiv
 #   2308.16898): the same for $W$.
 # - Z. Ji, M. Dudík, R. Schapire, M. Telgarsky, *Gradient Descent Follows the Regularization Path for General
-#   Losses* (COLT 2020, arXiv 2006.11226): for linear classifiers both have one direction as limit.
+#   Losses* (COLT 2020, arXiv 2006.11226): for linear classifiers, a limit
+#   direction of the path is descent's.
 # - A. Suggala, A. Prasad, P. Ravikumar, *Connecting Optimization and Regularization Paths* (NeurIPS 2018):
 #   descent and path at finite length.
 #
 # The offset $r$ with its $1/R$, the first turn and the distance of descent from the path are short arguments
-# of this lesson, not theorems of those papers. Jumps are counted at one size.
+# of this lesson, not theorems of those papers. Jumps are counted only at $n = 3$, $T = 4$, $d = 10$.
 #
 # **New in the library:** [`tracing.Path`](../mini_attn/tracing.py),
 # [`paths.regularization_path`](../mini_attn/paths.py).
