@@ -693,7 +693,7 @@ print("points step   from     to factor a step: predicted  measured          slo
 for name, one, step, marks in (
     ("ours", A, 0.25, (100, 150)),
     ("ours", A, 2, (8, 15)),
-    ("ours", A, 3, (40, 70)),
+    ("ours", A, 3.2, (50, 80)),
     ("seed 1", draws[1], 0.15, (2000, 2200)),
     ("seed 4", draws[4], 0.15, (1500, 2000)),
     ("seed 5", draws[5], 0.15, (2000, 2200)),

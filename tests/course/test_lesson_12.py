@@ -43,7 +43,7 @@ def test_a_run_is_stuck_where_there_is_a_minimum_only():
     X = torch.tensor([[[[-1.0], [0.0], [1.0]]]]).double().expand(2, 1, 3, 1).clone()
     scores = torch.tensor([[[0.0, 1.0, 0.2]], [[0.0, 0.5, 1.0]]]).double()
     tokens = runs.plain(X, torch.ones(2, 1, 1).double(), scores)
-    undecided, minimum = runs.downhill("p", tokens)
+    undecided, minimum, _ = runs.downhill("p", tokens)
     assert minimum.tolist() == [True, False] == undecided.tolist()
 
 
