@@ -146,7 +146,7 @@ show(
 # <details><summary>Hint</summary>
 #
 # How many rows are there, and in a space of how many dimensions? Then the same question for the rows of *one*
-# sequence, which share $z_i$. (After `import math`, `math.isqrt(k)` rounds a square root down.)
+# sequence, which share $z_i$.
 # </details>
 
 
@@ -179,8 +179,9 @@ check("12.1", enough)
 # than $d$ sequences. The row $e_q z_i^\top$ is $z_i$ in line $q$ of a matrix of zeros. Rows of the SVM with
 # different $q$ fill different lines, and those with the same $q$ have independent queries.
 #
-# On the unit sphere, too, if $d \ge 2$: let $x_{it}$ be $x_{i\alpha_i}$ with the sign of its coordinate $q$
-# turned round. The difference is then a multiple of $e_q$. $\square$
+# On the unit sphere, too, if $d \ge 2$ and no coordinate of the $x_{i\alpha_i}$ is 0: let $x_{it}$ be
+# $x_{i\alpha_i}$ with the sign of its coordinate $q$ turned round. The difference is then a multiple of
+# $e_q$. $\square$
 # </details>
 #
 # Is it sharp? We try all $T^n$ choices of 60 data sets of **Gaussian tokens**, whose coordinates are
@@ -254,7 +255,8 @@ print("u_i of 8 sequences that grow from a random W along V:", runs.grown(direct
 assert runs.grown(direction) == 8, again.format("12.2")
 
 # %% [markdown]
-# All eight $u_i$ grow, each by the variance of its scores (see the proof).
+# All eight $u_i$ grow, each at a rate that is the variance of its scores under the attention (see the proof,
+# with $c_i = 1$).
 #
 # > **Proposition.** Let the scores of some sequence not all be equal. Then $L$ has no finite stationary point
 # > in $W$ if some $a$ has $y_i\, a \cdot z_i > 0$ for all $i$, or if the rows for $W$ (of one choice, hence
@@ -292,9 +294,9 @@ for d in (2, 3, 4):
     assert all(off[undecided & ~stuck].double().mean() > 0.5 for undecided, stuck, off in ends)
 
 # %% [markdown]
-# At $d = 2$ about half of the many undecided runs of $p$ are stuck, few of $W$. Most of the others, at each
-# $d$, run off downhill, beyond the length 1,000. At $d = 3$ most data sets have no $a$ and the count fails,
-# yet hardly a run of $W$ is stuck.
+# At $d = 2$ about half of the many undecided runs of $p$ are stuck, few of $W$. Most of the others run off
+# downhill, beyond the length 1,000 (the last `assert`; at $d = 4$ they are few). At $d = 3$ most data sets
+# have no $a$ and the count fails, yet hardly a run of $W$ is stuck.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.3 Possible for a random choice
@@ -302,8 +304,9 @@ for d in (2, 3, 4):
 # How many dimensions does *one* choice need, made without a look at the data?
 #
 # Let the chosen token be the first, and the logits of its sequence $T$ independent $N(0, 1)$ numbers. Move
-# them to the nearest point $h$ (least squares) of the cone where the first leads, $h_1 \ge h_t$ for all $t$.
-# Another token with $h_t = h_1$ there is a **tie**. Let $j$ be the number of ties and $\nu_T$ its mean.
+# them to the nearest point $h$ (least squares) of the cone where none is ahead of the first, $h_1 \ge h_t$
+# for all $t$. Another token with $h_t = h_1$ there is a **tie**. Let $j$ be the number of ties and $\nu_T$
+# its mean.
 
 # %% [markdown]
 # ### Exercise 12.3: How many tokens tie?
@@ -404,21 +407,27 @@ show(
 # >
 # > where $J = j_1 + \dots + j_n$ with independent $j_i$ as above.
 #
+# For $D = 1$ this is plain: a random line meets the cone if it or its negative lies in it, with chance
+# $2 \Pr(J = 0)$. (To touch the cone without entering it has chance 0.)
+#
 # We call this $P$ **the law**. For $p$ and Gaussian tokens it holds with $D = \min(d, nT)$: the vectors of
-# all $nT$ logits are the column space of a Gaussian matrix. With many sequences $J$ is near its mean, so half
-# of the choices are possible near $d = n\,\nu_T$. For $W$ and $n > 1$ the condition need not hold, as
-# sequence $i$ feels $W$ through $W z_i$ alone. Yet:
+# all $nT$ logits are the column space of a Gaussian matrix. With many sequences neighbouring values of $J$
+# are about equally likely, so $P$ is about $\Pr(J < D)$; and $J$ is near its mean, so half of the choices
+# are possible near $d = n\,\nu_T$. For $W$ and $n > 1$ the condition need not hold, as sequence $i$ feels
+# $W$ through $W z_i$ alone. Yet:
 #
 # > **Proposition** (this lesson). For $W$, Gaussian tokens and almost all fixed queries,
 # >
 # > $$P = \mathbb E\, (-1)^{J - R}, \qquad R = d \min(b, d) + \min\big(d \max(d - b, 0),\, S\big),$$
 # >
 # > the mean over the $j_i$ as above, where $b$ is the number of $j_i \ge d$, and $S$ the sum of the others.
+# > ($R$ is the rank of $j_i$ generic rows for each sequence $i$.)
 # > If $T - 1 \le d$, this is the law with $D = d^2$. If $n \le d$, it is $P_1^n$, with $P_1$ the law for one
 # > sequence and $D = d$.
 #
 # So if $T - 1 \le d$, with many sequences half of the choices are possible near $d = \sqrt{n\,\nu_T}$. For
-# much longer sequences this is too few: each must be possible by itself, which has the chance $P_1$.
+# much longer sequences this is too few: the choice in each sequence must be possible by itself, which has the
+# chance $P_1$, so $P \le P_1^n$.
 #
 # <details><summary>A sketch of the proof, for specialists (Euler characteristics; skip it freely)</summary>
 #
@@ -547,10 +556,12 @@ assert not (is_global & ~possible).any()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.5 Three conditions, trial by trial *(optional)*
 #
+# Run its cells, even if you skip the text: 12.6 needs `tried`.
+#
 # (i) *First gradient*: every best token is ahead at $-\nabla L(0)$. A theorem of Tarzanagh et al. (2023) on
 # global convergence asks for it, among other things.
 #
-# (ii) *Score gaps*: in each sequence all tokens but the best have equal scores. With *one* sequence this is
+# (ii) *Equal scores*: in each sequence all tokens but the best have equal scores. With *one* sequence this is
 # enough for $p$ and $W$, if the best choice is possible (lesson 06). For more sequences we set the scores of
 # the others to their mean.
 #
@@ -577,14 +588,14 @@ for kind, T, d in CASES:
 # *(i)* Where it holds, hardly a run is local. But here it holds for most data sets of two sequences, which
 # few runs miss anyway, and for few of eight.
 #
-# *(ii)* Equal scores, which also widen the best's gap, help where runs fail, but are not enough for eight
-# sequences.
+# *(ii)* Equal scores, which also widen the best's gap, help where runs fail, but are not enough from four
+# sequences on.
 #
 # (iii) *No rival.* A **rival** is a locally optimal choice (lesson 07, or 12.6) that is not the best. Lesson
 # 07's theorem suggests, but does not prove, that a run without rivals is global, if that is possible. At
 # $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$ and some $d$ up to 16 all $T^n$ choices of 500 data sets were tried.
-# The table counts the possible runs by their number of rivals. Last column: a pick at random among the best
-# choice and its rivals.
+# The table counts the runs whose best choice is possible by their number of rivals. Last column: a pick at
+# random among the best choice and its rivals.
 
 # %%
 triples = [of.sel(d=slice(16)) for of in (found["narrow"].combine_first(found["wide"]), found["rivals"])]
@@ -610,8 +621,8 @@ assert ((won / of)[1, 1:] > (won / of)[0, 1:]).all()
 # %% [markdown]
 # Without a rival all but 6 of 4,800 runs are global. With smaller steps at least four of the six are global,
 # and none is local. The more rivals, the fewer runs are global, but far more than at random; at equal numbers
-# $W$ has more than $p$. At one to four rivals the shares differ between the sizes and $d$ by no more than
-# chance: $\chi^2$ is near its mean.
+# $W$ has more than $p$. At one to four rivals the differences of the shares between $(n, T)$ and $d$ are
+# within chance: $\chi^2$ is near its mean.
 #
 # **Start and schedule.** The sizes with $n = 8$ again:
 
@@ -638,9 +649,9 @@ assert np.abs(won[1:3] - won[0]).max() < 0.06 < (won[0] - won[3]).min()
 # ## 12.6 How many choices are locally optimal?
 #
 # A choice is **locally optimal** if it is possible and, in every sequence, scores higher than its **support
-# tokens** (leads of exactly 1). More dimensions make more choices possible, but give each one more support
-# tokens to beat: $k_i$ in sequence $i$, $m$ in all, of the $M = n\,(T - 1)$ tokens that are not chosen. It
-# would be easy to say how many choices are locally optimal if
+# tokens** (leads of exactly 1 in its Att-SVM's solution). More dimensions make more choices possible, but
+# give each one more support tokens to beat: $k_i$ in sequence $i$, $m$ in all, of the $M = n\,(T - 1)$
+# tokens that are not chosen. It would be easy to say how many choices are locally optimal if
 #
 # 1. any $m$ of the $M$ tokens were equally likely to be the support tokens;
 # 2. scores were independent draws: a chosen token then beats all its support tokens with chance
@@ -694,9 +705,9 @@ check("12.4", win_all)
 # For $n = 8$, $T = 6$ we draw one choice of each of 400 data sets, without a look at the scores. We print
 # $P$, as *foreseen* by 12.3's law ($p$) or Proposition ($W$) and as measured, the mean $m$ of the possible
 # choices, and numbers of locally optimal ones: *random* is $T^n P\, \mathbb E\, w_m$; *real* has the real
-# scores, over all labels and 128 new heads. *Own* has independent scores, but the choices' own $k_i$:
-# $\prod_i 1 / (1 + k_i)$ of each possible choice. The last column is by how much it exceeds *real* (±
-# standard error).
+# scores, over all labels (each only turns the order of its sequence round) and 128 new heads. *Own* has
+# independent scores, but the choices' own $k_i$: $\prod_i 1 / (1 + k_i)$ of each possible choice. The last
+# column is by how much it exceeds *real* (± standard error).
 
 # %%
 print("      d  foreseen  measured   mean m    random     real     own - real")
@@ -743,26 +754,32 @@ show(
 
 # %% [markdown]
 # **Figure 4.** $n = 8$, $T = 6$, 2,000 data sets a point, bars: 95%. Left: the number of locally optimal
-# choices for real scores (dotted: 1, the best alone). Right: share of global runs among those whose *best*
-# choice is possible, against the mean number, where over nine in ten are. Full: the 500 data sets of
-# each size and $d$ of 12.5 (iii).
+# choices for real scores, as $T^n$ times the share of drawn choices (at least four of each data set) that
+# are locally optimal (dotted: 1, the best alone). Right: share of global runs among those whose *best*
+# choice is possible, against the mean number, where over nine in ten are. The dotted curve (*at random*) is
+# one over the mean number. Full, *small*: the 500 data sets of each $(n, T)$ and $d$ of 12.5 (iii), the mean
+# over those with a possible best.
 #
 # The number rises to near $d = 10$ for $p$ and 3 for $W$ (Figure 4, left), and then falls.
 #
-# From $d = 8$ on $P$ is as foreseen. For $W$ at $d = 3$ and 4 more choices are possible, as the Proposition
-# is for Gaussian tokens, and ours have length 1 (section 14.5).
+# For $p$ the probability $P$ is as foreseen. For $W$ it is not at $d = 3$ and 4, where more choices are
+# possible: the Proposition is for Gaussian tokens, and ours have length 1 (section 14.5). From $d = 8$ on the
+# count makes it 1.
 #
-# *Own* is above *real*, for $p$ only at $d = 12$ and 24 clearly: real scores are not independent.
+# *Own* is above *real*, for $p$ only at $d = 12$ and 24 clearly: scores are not independent, as assumption 2
+# has them. *Random* is above *own*, too: assumption 1 does not hold either. In all *random* is 1.1 to 1.3
+# times *real* for $p$, and 1.8 to 3.1 times for $W$.
 #
 # **Runs find the best where few choices are locally optimal** (Figure 4, right). The share of global runs
-# falls with their mean number, for $p$ and $W$ and at the sizes shown, and stays above a pick at random. The
-# number is not all: near 3.4 the share is 0.89 ($p$) and 0.93 ($W$) for $n = 8$, but 0.72 to 0.85 for small
-# problems.
+# falls with their mean number, for $p$ and $W$ and at the sizes shown, and stays above one over it. The mean
+# number is not all: near 3.4 the share is 0.89 ($p$) and 0.93 ($W$) for $n = 8$, but lower for the small
+# problems (full). Yet among these, at one to four rivals each, sizes differ only within chance (12.5).
 #
 # For $p$ at $d = 64$ every choice is possible and no finite point stationary (12.2), yet over half of the
 # runs miss the best. So without stationary points a landscape is not yet benign.
 #
-# At these sizes, only where nearly all tokens are support tokens is the best choice almost alone:
+# At these sizes, only where nearly all tokens that are not chosen are support tokens is the best choice
+# almost alone (on average fewer than 1.5 locally optimal choices):
 
 # %%
 print("      d   mean m (M = 40)   number, real   global of 2000")
@@ -782,9 +799,10 @@ for kind, most, least, nearly_all in (("p", 10, 16, 1024), ("W", 3, 4, 64)):
 #
 # | claim | prediction | measured |
 # |---|---|---|
-# | random choices, Gaussian tokens | the law, the Proposition | within 0.06 at ten sizes |
+# | random choices, Gaussian tokens | the law, the Proposition | within 0.06 at ten $(n, T, d)$ |
 # | some $a$ exists, $n = 8$ | Wendel: .06, .23, .50 at $d = 2, 3, 4$ | .07, .23, .51 of 2,000 |
 # | no rival, best choice possible | global, not proved | 4,794 of 4,800 |
+# | locally optimal, $n = 8$, $T = 6$ | *random* | 1.1 to 1.3 times too many ($p$), 1.8 to 3.1 ($W$) |
 
 # %% [markdown]
 # ## Questions
@@ -811,9 +829,9 @@ progress("12")
 # - for no finite $W$ to be **stationary**: $d \ge n$, or the count (enough);
 # - for half of the **random** choices of Gaussian tokens in many sequences: about $n\,\nu_T$ for $p$, and
 #   $\sqrt{n\,\nu_T}$ for $W$ if that is at least $T - 1$;
-# - to **find** the best choice: in our runs as many as leave few other choices locally optimal. At $n = 8$,
-#   $T = 6$ every choice is possible from $d = 40$ on for $p$, 7 for $W$; of the dimensions tried, 98% of the
-#   runs were global only at $d = 1024$ and from 64 on.
+# - to **find** the best choice: in our runs as many as leave few other choices locally optimal (measured, not
+#   derived). At $n = 8$, $T = 6$ every choice is possible from $d = 40$ on for $p$, 7 for $W$; of the
+#   dimensions tried, over 98% of the runs were global only at $d = 1024$ for $p$, and from 64 on for $W$.
 
 # %% [markdown]
 # ## Further reading
