@@ -176,7 +176,7 @@ show(
     alt="Left: mean cosines against steps; W rises to 1 with W_fro and stays below 0.9 with W_nuc, (K, Q) "
     "comes near 1 with W_nuc and stays below 0.9 with W_fro. Middle and right: the six largest singular "
     "values of one problem, relative to the first; for W all six end at those of W_fro, marked by diamonds, "
-    "within a factor of about 5; for (K, Q) one stays beside the first, as W_nuc has two, and four fall.",
+    "within a factor of about 5; for (K, Q) one stays near the first, as W_nuc has two, a third near .03.",
 )
 
 # %% [markdown]
@@ -831,7 +831,7 @@ assert (np.diff(means[:, :3], axis=1) < 0).all()
 # %%
 @exercise("11.4")
 def least_decay(X, z, y, v):
-    """The least w for which zero is stable, for X (n, T, d), z (n, d), y (n,) of +1 and -1, and v (d,)."""
+    """The w above which zero is stable, for X (n, T, d), z (n, d), y (n,) of +1 and -1, and v (d,)."""
     ### BEGIN SOLUTION
     scores = y[:, None] * (X @ v)
     mean = scores.mean(axis=1, keepdims=True)

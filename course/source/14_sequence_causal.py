@@ -547,7 +547,7 @@ show(
     fig,
     alt="Left: the share of feasible random choices against d squared over the sum of nu rises from 0 to 1 "
     "around 1, for full and causal masks and all lengths. Right: measured against predicted shares lie near "
-    "the diagonal; two, of T = 8 and 16, lie well above it, and one, of T = 3, below.",
+    "the diagonal; three, of T = 5, 8 and 16, lie above it, and one, of T = 3, below.",
 )
 
 # %% [markdown]

@@ -156,8 +156,8 @@ show(
     fig,
     alt="Left: the angle to the SVM against steps, four different curves. Middle: the length of W along the "
     "SVM against steps, again four: plain descent bends down, the others end as straight lines. Right: the "
-    "angle against the length: one curve, but for Polyak's, which lies higher; all end on the law's grey "
-    "line of slope minus one.",
+    "angle against the length: one curve, but for Polyak's, which lies higher; all but plain descent end on "
+    "the law's grey line, of slope -1.",
 )
 
 # %% [markdown]
