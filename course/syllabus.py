@@ -107,7 +107,7 @@ LESSONS = [
         "I",
         "04",
         "Factored weights and the nuclear norm",
-        "Train two factors instead of their product: descent is greedy in rank and stalls, longer from a "
+        "Train two factors instead of their product: descent is greedy in rank and slow, more so from a "
         "smaller start; a small penalty lets it rest.",
         ("01", "02", "03"),
     ),
@@ -161,8 +161,8 @@ LESSONS = [
         "III",
         "11",
         "Keys, queries and the nuclear norm",
-        "Keys and queries head for another SVM and stall on the way; a ridge of one rounding error makes the "
-        "published figure.",
+        "Keys and queries head for another SVM, slowly; a ridge of one machine epsilon makes the published "
+        "figure.",
         ("04", "05", "06", "08", "10"),
     ),
     Lesson(
