@@ -196,7 +196,7 @@ MEASURED = [
         trials=720,
         batch=120,
         paired=("mask",),
-        minutes=2,
+        minutes=1.75,
     ),
     Measured(
         "14.room",

@@ -593,11 +593,11 @@ def ladder(way, n=ASKED, steps=STEPS, *, trials, seed):
     return {name: torch.stack(parts, 1).float() for name, parts in found.items()}
 
 
-def untrained_pairs(*, trials, seed, far=3000.0):
-    """Cosines of untrained keys and queries on 16 sentences to the nuclear SVM of what they select, (trials,).
+def untrained_pairs(far, *, trials, seed):
+    """Nuclear: cosines of untrained keys and queries on 16 sentences to the nuclear SVM of what they select.
 
-    A rival of "+ K and Q" of `taken_apart`, which goes about as far; at more than 10 it no longer matters how far.
-    """  # noqa: E501
+    A rival of "+ K and Q" of `taken_apart`, which goes about as far; beyond 10 it no longer matters how far.
+    """
     X, _, E = few_sentences(trials, seed)
     P, a = net.simple(("K and Q",), trials, 32, 8, seed), net.embed({"embed": E}, X)
     c = torch.randn(a.shape[:3], generator=torch.Generator().manual_seed(seed), dtype=a.dtype)
@@ -605,7 +605,7 @@ def untrained_pairs(*, trials, seed, far=3000.0):
     moved = moved_by_slopes(P["K0"][:, 0], P["Q0"][:, 0], R, torch.full((trials,), far, dtype=a.dtype))
     W, asks = net.matrix(P, 0)[:, 0] + moved, a[:, :, -1:]
     problem = hard(a, asks, (asks @ W.mT[:, None] @ a.mT).argmax(-1))
-    return cosine(W, svm.solve(problem, norm="nuc").value)
+    return {"nuclear": cosine(W, svm.solve(problem, norm="nuc").value)}
 
 
 def under_norms(trials, seed, n=16, T=8, d=32, steps=1000, length=0.02):
@@ -735,6 +735,15 @@ MEASURED = [
         batch=5,
         paired=("setting",),
         minutes=2,
+    ),
+    Measured(
+        "18.pairs",
+        "Untrained keys and queries, as far as the trained: the nuclear SVM of what they select.",
+        untrained_pairs,
+        {"far": [3000.0]},
+        trials=10,
+        batch=10,
+        minutes=0.25,
     ),
     Measured(
         "18.longer",

@@ -30,7 +30,7 @@ from torch.nn.functional import cross_entropy, layer_norm
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_18 import LADDER, LOOKS, cases, under_norms, untrained_pairs
+from course.replicate.lesson_18 import LADDER, LOOKS, cases, under_norms
 from mini_attn import datasets, geometry, plots, svm, widgets
 
 plots.style()
@@ -694,7 +694,7 @@ for sweep, when in ((apart, ""), (longer, "longer ")):
         print(f"{when + setting:38s} {said}{made:9.2f}")
 nuclear = apart.nuclear.sel(setting="+ K and Q")
 print(f"+ K and Q, to the nuclear norm's SVM:  {nuclear.median():.2f} ({nuclear.min():.2f})")
-rival = untrained_pairs(trials=10, seed=0)
+rival = measured("18.pairs").load().nuclear
 print("untrained K and Q, as far, to theirs:  all between 0.2 and 0.6")
 assert 0.2 < rival.min() <= rival.max() < 0.6 < nuclear.min()
 assert apart.whole.sel(setting="base").min() > 0.99
