@@ -230,7 +230,7 @@ def test_ingredients_add_up():
 def test_the_first_cells_of_two_directions_print_their_first_numbers(capsys):
     (source,) = Folders().sources(["18"])
     cells = from_source(source, solved=True).cells
-    (project,) = (cell.source for cell in cells if cell.source.startswith("## 18.9"))
+    (project,) = (cell.source for cell in cells if cell.source.startswith("## 18.10"))
     moved, norms, _ = re.findall(r"```python\n(.*?)```", project, flags=re.DOTALL)
     namespace = {"__name__": "lesson"}
     for cell in cells:

@@ -301,7 +301,7 @@ def test_with_scores_linear_in_the_keys_a_choice_wins_less_often_than_one_in_k_p
 @pytest.mark.parametrize(("n", "T", "seed"), [(8, 6, 91), (6, 5, 92), (8, 3, 93)])
 def test_many_undecided_runs_of_p_are_stuck_in_two_dimensions_and_hardly_one_of_w_in_three(n, T, seed):
     two, three = (data.random_tokens(n, T, d, trials=200, seed=seed) for d in (2, 3))
-    undecided, minimum = runs.downhill("p", two)
+    undecided, minimum, _ = runs.downhill("p", two)
     assert 0.4 < minimum[undecided].double().mean() < 0.7
     assert minimum[~undecided].double().mean() < 0.2
     assert runs.downhill("W", three)[1].double().mean() < 0.03
@@ -404,7 +404,7 @@ def test_a_descent_without_a_rival_can_stop_at_a_finite_minimum_in_two_dimension
     alone = (runs.wrong_winners("p", tokens)[0] == 0) & runs.possible("p", tokens)
     missed = alone & (runs.ends("p", tokens) != runs.GLOBAL)
     assert 0 < missed.sum() < 0.03 * alone.sum()
-    _, stops = runs.downhill("p", runs.only(tokens, missed))
+    _, stops, _ = runs.downhill("p", runs.only(tokens, missed))
     assert stops.any()
     assert (runs.later("p", [runs.only(tokens, missed)])[stops] != runs.GLOBAL).all()
 
