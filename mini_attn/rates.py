@@ -159,7 +159,7 @@ def slope(x: Float[Tensor, "*#trials records"], y: Float[Tensor, "*trials record
 
     Introduced in lesson 17.
     """
-    if not all(isinstance(one, Tensor) for one in (x, y)) or not x.shape[-1:].numel() > 1:
+    if not all(isinstance(one, Tensor) for one in (x, y)) or not x.shape[-1:].numel():
         raise ValueError("x and y must be tensors with a record or more along the last dimension")
     if not (x > 0).all():
         raise ValueError("x holds numbers that are not positive; an exponent is a slope in logarithms")
