@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mini_attn.arguments import describe
+
 
 class _Data:
     """What both kinds of data share: a look at the fields, and moving them all at once."""
@@ -52,9 +54,8 @@ class _Data:
         for name, shape in shapes.items():
             value = getattr(self, name)
             if not _is_floating(value):
-                kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
                 raise ValueError(
-                    f"{name} is {kind}; expected a floating torch tensor: torch.as_tensor({name})"
+                    f"{name} is {describe(value)}; expected a floating torch tensor: torch.as_tensor({name})"
                 )
             if value.shape != shape:
                 raise ValueError(
@@ -174,13 +175,8 @@ class TokenData(_Data):
 
     def _check_mask(self, shape: tuple[int, ...]):
         if not _is_bool(self.mask) or self.mask.shape != shape:
-            got = (
-                f"{self.mask.dtype} of shape {tuple(self.mask.shape)}"
-                if isinstance(self.mask, Tensor)
-                else ""
-            )
             raise ValueError(
-                f"mask is {got or type(self.mask).__name__}; expected a bool tensor of shape {shape}, "
+                f"mask is {describe(self.mask)}; expected a bool tensor of shape {shape}, "
                 "True where a token is real"
             )
         if self.mask.device != self.X.device:

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from mini_attn.arguments import describe
 from mini_attn.containers import PointData as PointData
 from mini_attn.containers import TokenData as TokenData
 
@@ -99,15 +100,15 @@ def every_position(
         raise ValueError("X must be a tensor of shape (..., n, T, d): trials, sequences, tokens, dimension")
     *_, T, _ = X.shape
     if not isinstance(y, Tensor) or y.shape != X.shape[:-1]:
-        got = f"shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
         raise ValueError(
-            f"y must be a tensor of shape {tuple(X.shape[:-1])}, a label per position; got {got}"
+            f"y must be a tensor of shape {tuple(X.shape[:-1])}, a label per position; got {describe(y)}"
         )
     visible = None
     if mask is not None:
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != X.shape[:-1]:
-            got = f"{mask.dtype}, {tuple(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
-            raise ValueError(f"mask must be a bool tensor of shape {tuple(X.shape[:-1])}; got {got}")
+            raise ValueError(
+                f"mask must be a bool tensor of shape {tuple(X.shape[:-1])}; got {describe(mask)}"
+            )
         if mask.device != X.device:
             raise ValueError(f"mask is on {mask.device}, X on {X.device}; move it: mask.to(X.device)")
         X = torch.where(mask[..., None], X, 0)

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mini_attn.arguments import describe, token_numbers
 from mini_attn.data import TokenData
-from mini_attn.indices import token_numbers
 
 
 def _flat(a: Tensor, batch_dims: int | None) -> Tensor:
@@ -33,8 +33,9 @@ def _unit(flat: Tensor, order: float = 2.0) -> Tensor:
 def _same_shape(a: Tensor, b: Tensor):
     for weights in (a, b):
         if not isinstance(weights, Tensor) or weights.is_complex() or weights.dtype == torch.bool:
-            got = weights.dtype if isinstance(weights, Tensor) else type(weights).__name__
-            raise ValueError(f"weights are {got}; expected a tensor of real numbers: torch.as_tensor(w)")
+            raise ValueError(
+                f"weights are {describe(weights)}; expected a tensor of real numbers: torch.as_tensor(w)"
+            )
     if a.shape != b.shape:
         raise ValueError(f"shapes {tuple(a.shape)} and {tuple(b.shape)} differ; compare weights of one shape")
 
@@ -95,7 +96,7 @@ def selected_tokens(attention: Float[Tensor, "*trials n T"]) -> Int[Tensor, "*tr
 def _indices(selected: Tensor, logits: Tensor) -> Int[Tensor, "*trials n"]:
     """The selected tokens, checked, on the logits' device and of the type that torch indexes with."""
     if not isinstance(logits, Tensor):
-        raise ValueError(f"logits must be a tensor (*trials, n, T), got {type(logits).__name__}")
+        raise ValueError(f"logits must be a tensor (*trials, n, T), got {describe(logits)}")
     if logits.ndim < 2 or not logits.is_floating_point():
         raise ValueError(
             f"logits are {logits.dtype} of shape {tuple(logits.shape)}; expected floating numbers, "
@@ -125,9 +126,9 @@ def _tight(logits, selected, tol: float, lead) -> tuple[Tensor, Tensor]:
     asked = torch.ones_like(ahead[..., :1])
     if lead is not None:
         if not isinstance(lead, Tensor) or lead.shape != ahead.shape[:-1]:
-            got = f"shape {tuple(lead.shape)}" if isinstance(lead, Tensor) else type(lead).__name__
             raise ValueError(
-                f"lead must be a tensor of shape {tuple(ahead.shape[:-1])}, a number per sequence; got {got}"
+                f"lead must be a tensor of shape {tuple(ahead.shape[:-1])}, a number per sequence; "
+                f"got {describe(lead)}"
             )
         asked = lead.to(ahead)[..., None]
     # in units of the solution: its logits may be those of p_mm, or of a direction

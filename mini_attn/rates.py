@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mini_attn import losses
+from mini_attn.arguments import describe, token_numbers
 from mini_attn.data import TokenData
-from mini_attn.indices import token_numbers
 from mini_attn.svm import HardMarginProblem, Solution
 
 
@@ -58,9 +58,8 @@ def log_excess(
     """
     _no_mask(data)
     if not isinstance(logits, Tensor) or logits.shape != data.scores.shape:
-        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(
-            f"logits must be a tensor of the scores' shape {tuple(data.scores.shape)}; got {got}"
+            f"logits must be a tensor of the scores' shape {tuple(data.scores.shape)}; got {describe(logits)}"
         )
     selected = _one_a_sequence(selected, data)
     chosen = selected[..., None]

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mini_attn.arguments import describe
+
 
 def logit_gradient(
     log_s: Float[Tensor, "T *batch"],
@@ -127,8 +129,9 @@ def softmax(logits: Float[Tensor, "*batch T"], batch_dims: int | None = None) ->
     Introduced in lesson 05.
     """
     if not isinstance(logits, Tensor) or not logits.is_floating_point():
-        got = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
-        raise ValueError(f"logits are {got}; expected a floating tensor: torch.as_tensor(logits).double()")
+        raise ValueError(
+            f"logits are {describe(logits)}; expected a floating tensor: torch.as_tensor(logits).double()"
+        )
     if logits.ndim == 0 or logits.shape[-1] == 0:
         raise ValueError(f"logits have shape {tuple(logits.shape)}; expected (..., T) with T >= 1 tokens")
     if batch_dims is not None and not 0 <= batch_dims < logits.ndim:

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mini_attn.arguments import describe
+
 
 @dataclass(frozen=True, eq=False)
 class NextTokens:
@@ -136,8 +138,7 @@ def next_tokens(
         if given is not None and (
             not isinstance(given, Tensor) or given.shape != shape or given.isnan().any()
         ):
-            got = f"shape {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
-            raise ValueError(f"{name} must be a tensor of shape {shape} without NaN; got {got}")
+            raise ValueError(f"{name} must be a tensor of shape {shape} without NaN; got {describe(given)}")
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape):
@@ -194,12 +195,7 @@ def closure(above: Bool[Tensor, "*batch V V"]) -> Bool[Tensor, "*batch V V"]:
         or above.ndim < 2
         or above.shape[-1] != above.shape[-2]
     ):
-        got = (
-            f"{above.dtype} of shape {tuple(above.shape)}"
-            if isinstance(above, Tensor)
-            else type(above).__name__
-        )
-        raise ValueError(f"above must be a bool tensor (..., V, V), [a, b] for a > b; got {got}")
+        raise ValueError(f"above must be a bool tensor (..., V, V), [a, b] for a > b; got {describe(above)}")
     reach, length = above, 1
     while length < above.shape[-1]:  # paths of up to 2, 4, 8, ... edges
         reach = reach | (reach.double() @ reach.double() > 0)

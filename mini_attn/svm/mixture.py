@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mini_attn.svm.problem import HardMarginProblem, _describe, attention_problem
+from mini_attn.arguments import describe
+from mini_attn.svm.problem import HardMarginProblem, attention_problem
 
 
 def mixture_problem(
@@ -75,7 +76,7 @@ def ratio_problem(
     problem, others = _against_the_first(X, z, kept, mask)
     if not isinstance(log_attention, Tensor) or log_attention.shape != kept.shape:
         raise ValueError(
-            f"log_attention must be a tensor of shape {tuple(kept.shape)}, got {_describe(log_attention)}"
+            f"log_attention must be a tensor of shape {tuple(kept.shape)}, got {describe(log_attention)}"
         )
     log_s = log_attention.to(X).masked_fill(~kept, 0.0)
     if not log_s.isfinite().all():
@@ -104,7 +105,7 @@ def _against_the_first(X, z, kept, mask) -> tuple[HardMarginProblem, Tensor]:
     if not isinstance(kept, Tensor) or kept.dtype != torch.bool or kept.shape != shape:
         want = None if shape is None else tuple(shape)
         raise ValueError(
-            f"kept must be a bool tensor of shape {want}, True where a token is kept, got {_describe(kept)}"
+            f"kept must be a bool tensor of shape {want}, True where a token is kept, got {describe(kept)}"
         )
     kept = kept.to(X.device)
     real = torch.ones_like(kept) if mask is None else mask

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.indices import token_numbers
-from mini_attn.svm.problem import HardMarginProblem, _describe, _real
+from mini_attn.arguments import describe, real_tensor, token_numbers
+from mini_attn.svm.problem import HardMarginProblem
 
 
 def next_problem(
@@ -30,7 +30,7 @@ def next_problem(
     Source: Huang, Liang, Yang, "Non-asymptotic convergence of training transformers for next-token
         prediction" (2024), the first stage. Introduced in lesson 16.
     """
-    _real("embeddings", embeddings, ndim=2)
+    real_tensor("embeddings", embeddings, ndim=2)
     V = embeddings.shape[-2]
     if V == 0:
         raise ValueError(
@@ -71,7 +71,7 @@ def order_problem(
     Source: Huang, Liang, Yang (2024), the second stage; with ties, Li et al., "Mechanics of next token
         prediction with self-attention" (2024). Introduced in lesson 16.
     """
-    _real("embeddings", embeddings, ndim=2)
+    real_tensor("embeddings", embeddings, ndim=2)
     V, d = embeddings.shape[-2:]
     for name, pairs in (("above", above), ("tied", tied)):
         if not (pairs is None and name == "tied") and (
@@ -81,7 +81,7 @@ def order_problem(
         ):
             raise ValueError(
                 f"{name} must be a bool tensor of shape {(*embeddings.shape[:-1], V, V)}: query, a, b; "
-                f"got {_describe(pairs)}"
+                f"got {describe(pairs)}"
             )
     tied = torch.zeros_like(above) if tied is None else tied
     counts = (above | tied).flatten(-3)  # (..., V^3)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.indices import token_numbers
+from mini_attn.arguments import describe, finite_tensor, real_tensor, token_numbers
 
 PIECE = 2**16  # rows that are treated at once
 LARGE = 1000  # rows from which on Euclidean problems are solved one by one, with a working set
@@ -46,12 +46,12 @@ class HardMarginProblem:
     mask: Bool[Tensor, "*batch m"] | None = None
 
     def __post_init__(self):
-        a = _real("a", self.a, ndim=2)
+        a = real_tensor("a", self.a, ndim=2)
         rows = a.shape[:-1]
         for name, tensor in (("b", self.b), ("r", self.r)):
             if tensor is None and name == "b":
                 continue
-            _real(name, tensor, ndim=1)
+            real_tensor(name, tensor, ndim=1)
             if tensor.dtype != a.dtype or tensor.device != a.device:
                 raise ValueError(
                     f"a is {a.dtype} on {a.device} but {name} is {tensor.dtype} on {tensor.device}; "
@@ -66,7 +66,7 @@ class HardMarginProblem:
                 continue
             if not isinstance(flags, Tensor) or flags.dtype != torch.bool or flags.shape != rows:
                 raise ValueError(
-                    f"{name} must be a bool tensor of shape {tuple(rows)}, got {_describe(flags)}"
+                    f"{name} must be a bool tensor of shape {tuple(rows)}, got {describe(flags)}"
                 )
             if flags.device != a.device:
                 raise ValueError(
@@ -79,7 +79,7 @@ class HardMarginProblem:
                 object.__setattr__(self, "b", torch.where(self.mask[..., None], self.b, 0))
         for name in ("a", "b", "r"):
             if getattr(self, name) is not None:
-                _finite(name, getattr(self, name))
+                finite_tensor(name, getattr(self, name))
 
     def __getitem__(self, index) -> HardMarginProblem:
         """The problems of the batch that the index picks from the leading dimensions.
@@ -184,9 +184,9 @@ def label_problem(X: Float[Tensor, "*batch n d"], y: Tensor) -> HardMarginProble
 
     Source: Vapnik, "Statistical learning theory" (1998). Introduced in lesson 02.
     """
-    _real("X", X, ndim=2)
+    real_tensor("X", X, ndim=2)
     if not isinstance(y, Tensor) or y.shape != X.shape[:-1]:
-        raise ValueError(f"y must be a tensor of shape {tuple(X.shape[:-1])}, got {_describe(y)}")
+        raise ValueError(f"y must be a tensor of shape {tuple(X.shape[:-1])}, got {describe(y)}")
     if y.dtype == torch.bool or y.is_complex() or not (y.to(X).abs() == 1).all():
         raise ValueError("labels y must be -1 or +1, as numbers; map classes {0, 1} by y = 2.0 * y - 1")
     a = y.to(X)[..., None] * X
@@ -228,7 +228,7 @@ def token_problem(
     if not isinstance(lead, Tensor) or lead.shape != selected.shape:
         raise ValueError(
             f"lead must be a tensor of shape {tuple(selected.shape)}, one number per sequence, "
-            f"got {_describe(lead)}"
+            f"got {describe(lead)}"
         )
     if lead.is_complex():
         raise ValueError(f"lead holds real numbers; got {lead.dtype}")
@@ -260,7 +260,7 @@ def attention_problem(
         Introduced in lesson 10, ``mask`` in lesson 14.
     """
     a, mask = _winner_minus_others("X", X, selected, mask)  # (..., n, T - 1, d)
-    _real("z", z, ndim=2)
+    real_tensor("z", z, ndim=2)
     if z.shape[:-1] != X.shape[:-2]:
         raise ValueError(
             f"z has shape {tuple(z.shape)}, expected {(*X.shape[:-2], 'd')}: one query per sequence"
@@ -278,7 +278,7 @@ def _winner_minus_others(
     name: str, keys: Tensor, selected: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """k_{i alpha_i} - k_it for the T - 1 tokens t != alpha_i, (..., n, T - 1, d), and their mask."""
-    _real(name, keys, ndim=3)
+    real_tensor(name, keys, ndim=3)
     T = keys.shape[-2]
     if T == 0:
         raise ValueError(
@@ -299,7 +299,7 @@ def _visible_others(mask: Tensor, keys: Tensor, selected: Tensor, others: Tensor
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != keys.shape[:-1]:
         raise ValueError(
             f"mask must be a bool tensor of shape {tuple(keys.shape[:-1])}, True where a token is real, "
-            f"got {_describe(mask)}"
+            f"got {describe(mask)}"
         )
     if mask.device != keys.device:
         raise ValueError(
@@ -312,31 +312,3 @@ def _visible_others(mask: Tensor, keys: Tensor, selected: Tensor, others: Tensor
             f"selected{list(where)} is {selected[where].item()}, which the mask hides; select a real token"
         )
     return mask.gather(-1, others)
-
-
-def _describe(value) -> str:
-    if isinstance(value, Tensor):
-        return f"{value.dtype} of shape {tuple(value.shape)}"
-    return type(value).__name__
-
-
-def _real(name: str, value, ndim: int) -> Tensor:
-    """Raise unless the value is a float32 or float64 tensor with `ndim` dimensions or more."""
-    if not isinstance(value, Tensor):
-        raise ValueError(
-            f"{name} must be a torch tensor, got {_describe(value)}; use torch.as_tensor({name})"
-        )
-    if value.layout != torch.strided:
-        raise ValueError(f"{name} must be dense, got {value.layout}; use {name}.to_dense()")
-    if value.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"{name} must be float32 or float64, got {value.dtype}; use {name}.double()")
-    if value.ndim < ndim:
-        raise ValueError(f"{name} must have {ndim} dimensions or more, got shape {tuple(value.shape)}")
-    return value
-
-
-def _finite(name: str, value: Tensor) -> None:
-    finite = value.isfinite()
-    if not finite.all():
-        where = (~finite).nonzero()[0].tolist()
-        raise ValueError(f"{name}{where} is {value[tuple(where)].item()}; every entry must be finite")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from jaxtyping import Int
 from torch import Tensor
 
+from mini_attn.arguments import describe
 from mini_attn.containers import TokenData
-from mini_attn.svm.problem import HardMarginProblem, _describe, _winner_minus_others
+from mini_attn.svm.problem import HardMarginProblem, _winner_minus_others
 
 
 def sequence_problem(data: TokenData, selected: Int[Tensor, "*trials m"]) -> HardMarginProblem:
@@ -33,12 +34,12 @@ def sequence_problem(data: TokenData, selected: Int[Tensor, "*trials m"]) -> Har
         Introduced in lesson 14.
     """
     if not isinstance(data, TokenData):
-        raise ValueError(f"data must be TokenData, got {_describe(data)}")
+        raise ValueError(f"data must be TokenData, got {describe(data)}")
     rows, (T, d) = data.y.shape, data.X.shape[-2:]
     if not isinstance(selected, Tensor) or selected.shape != rows:
         raise ValueError(
             f"selected must be a tensor of shape {tuple(rows)}, a token for each row of the data, "
-            f"got {_describe(selected)}"
+            f"got {describe(selected)}"
         )
     by_sequence = (*data.X.shape[:-2], data.positions)
     keys = data.keys[..., None, :, :].expand(*by_sequence, T, d)

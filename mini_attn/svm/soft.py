@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.indices import token_numbers
-from mini_attn.svm.problem import _describe, _real
+from mini_attn.arguments import describe, real_tensor, token_numbers
 
 STEPS, CONJUGATE, SEARCH = 60, 300, 30  # Newton steps at a price; gradients in each; tries of its length
 LONG = 1e200  # C times the fourth power of a token length, which floats still carry
@@ -76,8 +75,8 @@ def solve_soft(
     Source: Newton's method for the squared hinge, Mangasarian, "A finite Newton method for classification"
     (2002), here at growing prices C. Introduced in lesson 18.
     """
-    if _real("X", X, ndim=3).dtype != torch.float64 or not X.shape[-1]:
-        raise ValueError(f"X is {_describe(X)}; expected float64, (..., n, T, d), with d >= 1")
+    if real_tensor("X", X, ndim=3).dtype != torch.float64 or not X.shape[-1]:
+        raise ValueError(f"X is {describe(X)}; expected float64, (..., n, T, d), with d >= 1")
     if not X.shape[-2] or not X.shape[-3]:
         raise ValueError(f"X has shape {tuple(X.shape)}; expected at least one sequence and one token")
     selected = token_numbers("selected", selected, X.shape[:-1], X.shape[-2], X.device)
@@ -86,7 +85,7 @@ def solve_soft(
     if not isinstance(tol, Real) or not 0 < tol < 1:
         raise ValueError(f"tol = {tol!r}; expected a relative gap above 0 and below 1, such as 1e-4")
     if mask is not None and (not isinstance(mask, Tensor) or mask.dtype != torch.bool):
-        raise ValueError(f"mask must be a bool tensor, True where a token is real; got {_describe(mask)}")
+        raise ValueError(f"mask must be a bool tensor, True where a token is real; got {describe(mask)}")
     batch, d = X.shape[:-3], X.shape[-1]
     real = torch.ones_like(selected, dtype=torch.bool) if mask is None else mask
     if real.shape != selected.shape:

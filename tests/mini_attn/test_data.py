@@ -79,7 +79,10 @@ def good():
         ({"z": torch.ones(3, 4)}, r"z has shape \(3, 4\); the other fields imply \(2, 4\)"),
         ({"y": torch.tensor([1.0, 0.0])}, r"labels y must be -1 or \+1; found 0"),
         ({"v": torch.ones(4, dtype=torch.float64)}, "bring them to one dtype"),
-        ({"v": torch.ones(4, dtype=torch.long)}, "v is torch.int64; expected a floating torch tensor"),
+        (
+            {"v": torch.ones(4, dtype=torch.long)},
+            "v is torch.int64 of shape .4,.; expected a floating",
+        ),
         ({"v": [1.0] * 4}, "v is list; expected a floating torch tensor"),
         ({"X": torch.full((2, 3, 4), torch.nan)}, r"X holds NaN or inf, first at index \(0, 0, 0\)"),
         ({"X": torch.ones(2, 3)}, "X must be a tensor of shape"),

@@ -395,11 +395,14 @@ def test_rows_without_a_token_are_only_for_sequences_that_others_see():
         ({"X": X[0, 0]}, "X must be a tensor of shape"),
         (
             {"y": y[..., 0]},
-            r"y must be a tensor of shape \(2, 3, 4\), a label per position; got shape \(2, 3\)",
+            r"y must be a tensor of shape \(2, 3, 4\), a label per position; got torch.float64",
         ),
         ({"y": 1.0}, "got float"),
         ({"y": 2 * y.abs()}, r"labels y must be -1 or \+1; found 2"),
-        ({"mask": MASK[0]}, r"mask must be a bool tensor of shape \(2, 3, 4\); got torch.bool, \(3, 4\)"),
+        (
+            {"mask": MASK[0]},
+            r"bool tensor of shape \(2, 3, 4\); got torch.bool of shape \(3, 4\)",
+        ),
         ({"mask": MASK.double()}, "got torch.float64"),
         ({"mask": MASK & False}, r"mask has no real token in sequence \(0, 0\)"),
         ({"X": X / 0}, "X holds NaN or inf"),

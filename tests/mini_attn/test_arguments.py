@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from mini_attn import geometry, rates, svm
+from mini_attn.arguments import token_numbers
 from mini_attn.data import random_tokens
-from mini_attn.indices import token_numbers
 from mini_attn.sweep import wilson
 from mini_attn.vocabulary import closure, next_tokens
 

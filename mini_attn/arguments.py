@@ -1,0 +1,56 @@
+"""Arguments, checked: what was given, what was expected, what to do."""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+
+def describe(value) -> str:
+    """What was given, for an error: a tensor's dtype, shape and layout if it is not dense; else the type."""
+    if isinstance(value, Tensor):
+        layout = "" if value.layout == torch.strided else f", {value.layout}"
+        return f"{value.dtype} of shape {tuple(value.shape)}{layout}"
+    return type(value).__name__
+
+
+def real_tensor(name: str, value, ndim: int) -> Tensor:
+    """Raise unless the value is a float32 or float64 tensor with `ndim` dimensions or more."""
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{name} must be a torch tensor, got {describe(value)}; use torch.as_tensor({name})")
+    if value.layout != torch.strided:
+        raise ValueError(f"{name} must be dense, got {value.layout}; use {name}.to_dense()")
+    if value.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"{name} must be float32 or float64, got {value.dtype}; use {name}.double()")
+    if value.ndim < ndim:
+        raise ValueError(f"{name} must have {ndim} dimensions or more, got shape {tuple(value.shape)}")
+    return value
+
+
+def finite_tensor(name: str, value: Tensor) -> None:
+    """Raise unless every entry is finite, with the first that is not."""
+    fine = value.isfinite()
+    if not fine.all():
+        where = (~fine).nonzero()[0].tolist()
+        raise ValueError(f"{name}{where} is {value[tuple(where)].item()}; every entry must be finite")
+
+
+def token_numbers(name: str, given, shape: tuple[int, ...], T: int, device) -> Int[Tensor, "..."]:
+    """The argument called `name`, a token number for each of `shape`, as int64 on the device.
+
+    Raises:
+        ValueError: no dense tensor of this shape, no integers, or a number that is not from 0 to T - 1.
+    """
+    if not isinstance(given, Tensor) or given.shape != shape or given.layout != torch.strided:
+        raise ValueError(
+            f"{name} must be a dense tensor of shape {tuple(shape)}, a token number each; "
+            f"got {describe(given)}"
+        )
+    if given.dtype.is_floating_point or given.dtype.is_complex or given.dtype == torch.bool:
+        raise ValueError(f"{name} holds token numbers, so integers; got {given.dtype}")
+    numbers = given.to(device, torch.int64)  # first: in short types T may not fit
+    outside = (numbers < 0) | (numbers >= T)
+    if outside.any():
+        raise ValueError(
+            f"{name} holds {numbers[outside][0].item()}, but the {T} tokens are numbered 0 to {T - 1}"
+        )
+    return numbers
