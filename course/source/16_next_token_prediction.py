@@ -86,6 +86,7 @@ letters = "ABCDEF"
 sentences = ["CABF", "DDBF", "EECF", "DDCF"]
 tokens = torch.tensor([[letters.index(c) for c in one] for one in sentences])
 target = torch.tensor([letters.index(c) for c in "BCDD"])
+# embeddings, next, sentences, answers:
 small = NextTokens(torch.eye(6, dtype=torch.float64), (torch.arange(6) + 1) % 6, tokens, target)
 order = priorities(small)[5]  # under F, the token 5: order[a, b] is "a > b"
 heights = svm.solve(svm.order_problem(small.embeddings, priorities(small))).value[:, 5].numpy()
@@ -206,6 +207,9 @@ assert torch.equal(above, priorities(wide))
 # > $$\hat W_{\mathrm{ov}} = \arg\min_W \lVert W\rVert_F \quad\text{subject to}\quad
 # > (e_{\mathrm{next}(a)} - e_u)^\top W x_a \ge 1 \quad\text{for each } a \text{ and each } u \ne
 # > \mathrm{next}(a).$$
+#
+# In code `svm.next_problem` states this SVM, `collocation` makes the sequences, and `descend` takes the
+# steps, with `train.growing` as the factor $\sqrt j$.
 
 # %% [markdown]
 # With unit vectors the product $W x_a$ is column $a$ of $W$. In each column the entry of next(a) has to be
@@ -385,7 +389,7 @@ widgets.sliders(
 # $\lambda_r / w_r$ is the same, because it is $e^{-\text{lead}}$ of A over D in $\tilde W$. Likewise from A
 # to F.
 #
-# We train on Figure 1's sentences in steps of 0.1, and compare the pulls with the dual variables
+# We train on Figure 1's sentences with $c = 8$ in steps of 0.1, and compare the pulls with the dual variables
 # (`dual_variables` minimises the function above by Newton's method; `weights` counts the $w_r$).
 
 # %%
@@ -730,7 +734,7 @@ for name, d in (("unit vectors", None), ("Gaussian", 20)):
             print(f"{row} {f'< {20 * (wrong // 20 + 1)}' if wrong else 'none':>6} {alone:6d}")
 print("c = 0.5 and 2 together: wrong {}, alone {}, Delta >= 1 {}, at random {}".format(*totals))
 assert (totals[1] == 0) & (totals[2] >= totals[0] - 4) & (5 * totals[3] < totals[0])
-longer = measured("16.still_wrong").load()  # 20 other data sets, c = 0.5
+longer = measured("16.still_wrong").load()  # stored: 20 other data sets of each kind, c = 0.5
 for name, key in (("unit vectors", "unit"), ("Gaussian", "gaussian")):
     number = longer[key].sum("trial").values.astype(int)
     print(f"{name}, 20 other data sets, c = 0.5: wrong after 400 steps {number[0]}, after 2,400 {number[1]}")
@@ -762,9 +766,9 @@ for name, key in (("unit vectors", "unit"), ("Gaussian", "gaussian")):
 #
 # <details><summary>Hint</summary>
 #
-# The attention on a is $k_a e^h/(k_a e^h + k_b)$, with $k_a$ copies of a and $k_b$ of b. Write the derivative
-# of $L$ in $h$: what has to equal what, summed over the sequences? There is no formula for the root, but the
-# sum is monotone in $h$: halve an interval.
+# Let $h$ be a's lead over b. The attention on a is $k_a e^h/(k_a e^h + k_b)$, with $k_a$ copies of a and
+# $k_b$ of b. Write the derivative of $L$ in $h$: what has to equal what, summed over the sequences? There is
+# no formula for the root, but the sum is monotone in $h$: halve an interval.
 # </details>
 
 
@@ -877,6 +881,13 @@ assert share_b < 0.05
 # <details><summary>Answer</summary>
 #
 # No. At $W_{\mathrm{ov}} = 0$ all values are 0: no sequence pulls, and $W_{\mathrm{kq}}$ stays where it is.
+# </details>
+#
+# Let Figure 1's vocabulary have a seventh token G, which none of the four sentences holds. Where does the
+# trained model look in the new sentence D G F?
+# <details><summary>Answer</summary>
+#
+# At G. No relation names it, so its height is 0, and D and F stand at $-2/3$.
 # </details>
 
 # %%
