@@ -337,7 +337,7 @@ show(look(8.0, 100), alt=bars)
 
 # %% [markdown]
 # **Figure 2.** Figure 1's sentences after 100 steps with $c = 8$. Left: the logits under F. Right: where each
-# sentence looks, and beside it the probability of its answer. Move the confidence below: in the end it sets
+# sentence looks, and on its left the probability of its answer. Move the confidence below: in the end it sets
 # that probability, $1/(1 + 5e^{-c})$, but here not where attention goes.
 
 # %% tags=["nbval-ignore-output", "widget"]
@@ -538,7 +538,8 @@ show(
 # %% [markdown]
 # **The short chains fall more steeply, and the chain of 9 has the lower threshold.** Below the threshold all
 # slopes are within 1% of the predicted ones, and Figure 3 shows that beyond it each run falls more slowly.
-# (Growing steps are beyond it in the end, as in 16.4, where the direction came out all the same.)
+# (The last steps of 16.4 had the length 2, beyond the thresholds that 16.6 prints for these data; the
+# direction came out all the same.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.6 Sentences it never saw
@@ -550,8 +551,8 @@ show(
 #
 # The data **decide** a new sequence if one of its tokens is above each other one, by a relation under the
 # query or by what relations imply (`closure`). Where they do not, one token may still be the **highest**, and
-# attention goes to it. Here a token that no relation under the query names, one **never seen**, has the
-# height 0: it stands above tokens of negative height.
+# in the end attention goes to it. Here a token that no relation under the query names, one **never seen**,
+# has the height 0: it stands above tokens of negative height.
 #
 # If several tokens are highest, they are **tied**: their leads may stay finite, and then copies count.
 
