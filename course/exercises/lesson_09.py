@@ -73,7 +73,7 @@ LIFT = Exercise(
         "takes further back is never free, np.inf.",
         lambda *args: max(0.0, _lift_by(free=None, never=None)(*args)),
         "Right where a lift is needed and helps. Outside as it stands, a sequence needs 0, wherever e leads; "
-        "short of the margin and taken further back it is never free, np.inf.",
+        "short of 1 and taken further back it is never free, np.inf.",
         _lift_by(lambda u, gain, v, e: -u / gain, lambda u: u >= 0),
         "That lift takes the token across the line of v_rest. In S it is until its signed output is 1.",
         lambda x, e, y, v_rest: _lift(x, e, y, v_rest / np.linalg.norm(v_rest)),
@@ -272,14 +272,14 @@ def _left_by(
     share=lambda m, upper, lower: (m - lower) / (upper - lower),
     above=0.0,
     below=1.0,
-    margin=lambda m: m,
+    level=lambda m: m,
 ):
     """An answer from the lead later and its attention, the share of the choice, and what both sides leave."""
 
-    def answer(factor, lead, tau, margin_later, upper, lower):
+    def answer(factor, lead, tau, level_later, upper, lower):
         if tau > 0:
             return float(decided(grown(lead, tau, factor)))
-        m = margin(margin_later)
+        m = level(level_later)
         if above is not None and lower >= m:
             return float(above)
         if below is not None and upper <= m:
@@ -292,15 +292,15 @@ def _left_by(
 _left = _left_by()
 
 
-def later_attention(factor, lead, tau, margin, upper, lower):
+def later_attention(factor, lead, tau, level, upper, lower):
     """The attention of the choice `factor` times as many steps later."""
-    return _left(factor, lead, tau, margin, upper, lower)
+    return _left(factor, lead, tau, level, upper, lower)
 
 
 def _left_cases(rng):
-    """Simple numbers, a mixture at the margin, both above it, both below it, and three with a relaxed lead.
+    """Simple numbers, a mixture at the level, both above it, both below it, and three with a relaxed lead.
 
-    Where there is a relaxed lead the outputs are given as well: between, above and below the margin.
+    Where there is a relaxed lead the outputs are given as well: between, above and below the level.
     """
     cases = [(10.0, 0.5, 0.0, 1.1, 1.5, 0.5)]
 
@@ -332,44 +332,44 @@ LEFT = Exercise(
     misconceptions=known(
         _left_by(share=lambda m, upper, lower: (upper - m) / (upper - lower)),
         "That is the share of the other token. The choice is the one with `upper`.",
-        _left_by(margin=lambda m: 1.0),
-        "The mixture lies where `margin` says; only in the limit is that 1.",
+        _left_by(level=lambda m: 1.0),
+        "The mixture lies where `level` says; only in the limit is that 1.",
         _left_by(above=None, below=None),
-        "Right with one output on each side of the margin. An attention is never below 0 or above 1: what "
+        "Right with one output on each side of the level. An attention is never below 0 or above 1: what "
         "happens if the sequence never pushes, and if it always does?",
         _left_by(above=None),
-        "If both outputs are above the margin, the sequence never pushes, whatever it mixes; the others take "
+        "If both outputs are above the level, the sequence never pushes, whatever it mixes; the others take "
         "its lead down without end: 0.",
         _left_by(below=None),
-        "If both outputs are below the margin, the sequence pushes whatever it mixes: 1.",
+        "If both outputs are below the level, the sequence pushes whatever it mixes: 1.",
         _left_by(above=1.0),
-        "The choice does not win where both outputs are above the margin: its sequence does not push; the "
+        "The choice does not win where both outputs are above the level: its sequence does not push; the "
         "others push its lead down. 0 is left.",
         _left_by(above=1.0, below=0.0),
-        "The ends are exchanged. With both outputs above the margin the sequence never pushes; the others "
+        "The ends are exchanged. With both outputs above the level the sequence never pushes; the others "
         "take its lead down; with both below it pushes whatever it mixes.",
         _left_by(below=0.0),
-        "If both outputs are below the margin, the sequence pushes its choice up, whatever it mixes: 1.",
+        "If both outputs are below the level, the sequence pushes its choice up, whatever it mixes: 1.",
         _left_by(above=np.nan),
-        "No mixture is at the margin, but some attention is left: the sequence never pushes, and the others "
+        "No mixture is at the level, but some attention is left: the sequence never pushes, and the others "
         "take its lead down without end.",
         _left_by(above=np.nan, below=np.nan),
-        "No mixture is at the margin, but some attention is left. Which way does the lead go if the sequence "
+        "No mixture is at the level, but some attention is left. Which way does the lead go if the sequence "
         "never pushes, and which if it always does?",
         _left_by(above=0.5, below=0.5),
-        "If no mixture is at the margin, the lead goes one way without end: which way?",
+        "If no mixture is at the level, the lead goes one way without end: which way?",
         _left_by(share=lambda m, upper, lower: m / upper),
         "That leaves the other token out: the mixture has the output s upper + (1 - s) lower.",
         _left_by(share=lambda m, upper, lower: (m - lower) / upper),
-        "Solve s upper + (1 - s) lower = margin: the difference upper - lower stands below.",
+        "Solve s upper + (1 - s) lower = level: the difference upper - lower stands below.",
         _left_by(share=lambda m, upper, lower: (m - lower) / (upper + lower)),
-        "Solve s upper + (1 - s) lower = margin: lower is taken off on both sides.",
+        "Solve s upper + (1 - s) lower = level: lower is taken off on both sides.",
         _left_by(share=lambda m, upper, lower: m / (upper + lower)),
-        "Solve s upper + (1 - s) lower = margin for s.",
-        lambda factor, lead, tau, margin, upper, lower: float(_sigmoid(lead + 2 * tau * np.log(factor))),
-        "Right where tau > 0. With tau = 0 the lead need not stay as it is: the mixture goes to the margin.",
-        lambda factor, lead, tau, margin, upper, lower: _left(factor, lead, 0.0, margin, upper, lower),
-        "Right where tau = 0. With tau > 0 the lead grows, and the mixture does not stop at the margin.",
+        "Solve s upper + (1 - s) lower = level for s.",
+        lambda factor, lead, tau, level, upper, lower: float(_sigmoid(lead + 2 * tau * np.log(factor))),
+        "Right where tau > 0. With tau = 0 the lead need not stay as it is: the mixture goes to the level.",
+        lambda factor, lead, tau, level, upper, lower: _left(factor, lead, 0.0, level, upper, lower),
+        "Right where tau = 0. With tau > 0 the lead grows, and the mixture does not stop at the level.",
         _left_by(decided=lambda lead: 1.0),
         "Right where tau = 0. With tau > 0 the attention tends to 1, but how far has it got?",
         _left_by(decided=lambda lead: lead),

@@ -5,16 +5,16 @@
 #
 # **The question: where do the head and the attention go when they are trained together?**
 #
-# Where attention decides for one token of each sequence, the head goes to an SVM over sequences, the prompt
-# $p$ to one over tokens. The two are coupled: a sequence that the head classifies with room to spare asks
-# less of attention.
+# Where attention decides for one token of each sequence, the head goes to an SVM over sequences, and the
+# prompt $p$ goes to an SVM over tokens. The two are coupled: a sequence that the head classifies with room to
+# spare asks less of attention.
 
 # %% [markdown]
 # **After this lesson you can**
 #
 # - say which sequences the attention may neglect, and why;
 # - predict the direction of $p$ from the tokens that win and the ratio $\|v\|/\|p\|$;
-# - say why plain descent is so slow to take that direction, and what attention undecided sequences keep.
+# - say why plain descent is so slow to take that direction, and what attention an undecided sequence keeps.
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb), [lesson 02](02_hard_margin_svm.ipynb) (support
 # vectors), [lesson 05](05_softmax_attention.ipynb), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces)
@@ -42,15 +42,16 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # ## 9.1 The idea in a picture
 #
 # There are $n$ sequences of $T$ tokens $x_{it}$, which serve as keys too, with labels $y_i = \pm 1$. The
-# vector $p$, the **prompt**, gives the attention $s_i = \mathrm{softmax}(h_i)$, $h_{it} = x_{it} \cdot p$.
-# Attention mixes the tokens of a sequence into one point, which the head classifies with the *signed output*
-# $u_i$:
+# vector $p$, the **prompt**, gives the attention $s_i = \mathrm{softmax}(h_i)$ with
+# $h_{it} = x_{it} \cdot p$. Attention mixes the tokens of a sequence into one point $\bar x_i$. The head $v$
+# classifies that point, with the *signed output* $u_i$:
 #
 # $$L(v, p) = \frac1n \sum_i \ell(u_i), \qquad u_i = y_i\, v \cdot \bar x_i, \qquad
 # \bar x_i = \sum_t s_{it}\, x_{it}, \qquad \ell(u) = \log(1 + e^{-u}).$$
 #
-# The toy: three sequences of two tokens in the plane. The first tokens are the origin. The second are
-# $(1, 1)$, $(1, -1)$ and $(\frac12, 1 + b)$, with labels $1, -1, 1$. The *lift* $b$ is 0 or $\frac12$.
+# Our toy has three sequences of two tokens in the plane (`data.toy_joint` in the library). The first token of
+# each is the origin. The second tokens are $(1, 1)$, $(1, -1)$ and $(\frac12, 1 + b)$, with the labels
+# $1, -1, 1$. We call $b$ the *lift*; to begin with it is 0 or $\frac12$.
 
 
 # %%
@@ -68,7 +69,8 @@ def attention(p, X):
 
 
 # %% [markdown]
-# With the *scores* $\gamma_{it} = y_i\, v \cdot x_{it}$ we compute the forces $-\nabla_v L$, $-\nabla_p L$.
+# With the *scores* $\gamma_{it} = y_i\, v \cdot x_{it}$ we compute the forces $-\nabla_v L$ and
+# $-\nabla_p L$.
 #
 # <details><summary>Formulas, for two tokens a sequence</summary>
 #
@@ -93,9 +95,9 @@ def forces(v, p, X, y):
 
 
 # %% [markdown]
-# Both start at zero and take normalised steps: $p$ moves by $0.1$ (not at first: $v = 0$), $v$ by
-# $0.1\,\omega$. We call $\omega$ the **speed** of the head. **Predict:** at which lift does $\omega$ change
-# where $p$ goes?
+# Both vectors start at zero and take normalised steps: $v$ moves by $0.1\,\omega$ a step, and $p$ by $0.1$
+# (from the second step on, since at $v = 0$ there is no force on $p$). We call $\omega$ the **speed** of the
+# head. **Predict:** at which of the two lifts does $\omega$ change where $p$ goes?
 
 
 # %%
@@ -140,7 +142,8 @@ six = [(lift, speed) for lift in (0.0, 0.5) for speed in speeds]
 X, y = np.stack([toy(lift)[0] for lift, _ in six]), toy(0.0)[1]  # the labels do not depend on the lift
 path_v, path_p = descend(X, y, [speed for _, speed in six], steps=1000)
 print("six runs: lift 0, then lift 0.5, each at speeds 0.25, 0.5, 2")
-print("angles of v:", degrees(path_v[-1]).round(1), "  angles of p:", abs(degrees(path_p[-1])).round(1))
+v_at, p_at = (degrees(path[-1]).round(1) + 0.0 for path in (path_v, path_p))  # + 0.0: no "-0."
+print("angles of v:", v_at, "  angles of p:", p_at)
 print(f"attention on the second tokens: at least {attention(path_p[-1], X)[..., 1].min():.4f}")
 assert abs(degrees(path_v[-1]) - 90).max() < 0.6
 assert abs(degrees(path_p[-1, :3]) - degrees(np.array([4, 1]))).max() < 0.3
@@ -180,16 +183,18 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** Paths of $p$ for three speeds. Dashed: rays computed without training (section 9.3).
-# Only directions are foretold: a bounded offset stays.
+# **Figure 1.** Paths of $p$ for three speeds. Dashed: rays computed without training (section 9.3). They
+# foretell the directions only: a path may keep a bounded distance from its ray.
 #
-# At lift $\frac12$ the *speed* of the head decides the *direction* of the prompt.
+# Only at lift $\frac12$, of the two: there the *speed* of the head decides the *direction* of the prompt,
+# while at lift 0 all three paths of Figure 1 take the same one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.2 The head's SVM
 #
-# Suppose that attention settles on one token $\alpha_i$ of each sequence. Then the head sees
-# the points $x_{i\alpha_i}$. If they are separable, lesson 01 says where $v$ goes.
+# Suppose that attention settles on one token $\alpha_i$ of each sequence: these tokens are the *choice*
+# $\alpha$. Then the head sees the points $x_{i\alpha_i}$, and if they are separable, lesson 01 says where $v$
+# goes.
 #
 # > **Label SVM**
 # >
@@ -197,7 +202,8 @@ show(
 # > y_i\, v \cdot x_{i\alpha_i} \ge 1 \quad \text{for every } i .$$
 #
 # Its margin $1/\|v_{\mathrm{mm}}\|$ is the **label margin** of the choice $\alpha$. The sequences with
-# $y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} = 1$ are the *support sequences*; their set is $\mathcal S$.
+# $y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} = 1$ are the *support sequences*, and their set is $\mathcal S$.
+# The library writes down this SVM (`svm.label_problem`) and solves it (`svm.solve`).
 
 
 # %%
@@ -250,16 +256,16 @@ check("09.1", freeing_lift)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.3 Which constraints of p count
 #
-# Lesson 06 wrote the force on $p$ as a sum over *comparisons* of the selected token with another,
-# along $a_{it} = x_{i\alpha_i} - x_{it}$; $p \cdot a_{it}$ is the *lead* of $\alpha_i$. New is the slope of
-# each sequence's own loss:
+# Lesson 06 wrote the force on $p$ as a sum over *comparisons* of the selected token with another, along
+# $a_{it} = x_{i\alpha_i} - x_{it}$, and called $p \cdot a_{it}$ the *lead* of $\alpha_i$. What is new is that
+# each sequence comes with the slope of its own loss:
 #
 # $$-\nabla_p L \;\approx\; \frac1n \sum_i |\ell'(u_i)| \sum_{t \ne \alpha_i} s_{it}\,
 # (\gamma_{i\alpha_i} - \gamma_{it})\; a_{it}, \qquad
 # |\ell'(u_i)| \approx e^{-u_i}, \quad s_{it} \approx e^{-p \cdot a_{it}} .$$
 #
-# As $v$ grows, sequences outside $\mathcal S$ get the larger signed outputs $u_i$. **If the head grows fast
-# enough** their forces should die out first, and their constraints no longer count.
+# As $v$ grows, the sequences outside $\mathcal S$ get the larger signed outputs $u_i$. **If the head grows
+# fast enough**, their forces should die out first, and their constraints should no longer count.
 #
 # > **Relaxed Att-SVM** for the choice $\alpha$ and the support sequences $\mathcal S$
 # >
@@ -267,8 +273,9 @@ check("09.1", freeing_lift)
 # > \begin{cases} 1 & i \in \mathcal S \\ 0 & i \notin \mathcal S \end{cases}
 # > \qquad \text{for every } i,\; t \ne \alpha_i .$$
 #
-# We call the numbers on the right *sides*. Why 0 and no less? With a negative lead $\alpha_i$ would not be
-# the choice. The Att-SVM of lesson 06, with 1 everywhere, is now called *tight*.
+# We call the numbers on the right the *sides*. They go down to 0 and no further, because with a negative lead
+# $\alpha_i$ would not be the choice. The Att-SVM of lesson 06, with the side 1 everywhere, is now called
+# *tight*. (`svm.token_problem` lists the $a_{it}$ as its rows.)
 
 
 # %%
@@ -292,16 +299,19 @@ for lift in (0.0, 0.5):
 # *exponent* $E_{it} = u_i + p \cdot a_{it}$ and the factor $g_{it} = \gamma_{i\alpha_i} - \gamma_{it}$. **A
 # small exponent is a strong force.**
 #
-# Let all $g_{it} > 0$ at $v_{\mathrm{mm}}$. Suppose that $p$ *walks straight on*: the direction of its steps
-# settles, on that of $\sum \lambda_{it}\, a_{it}$ with $\lambda_{it} \ge 0$, to which the forces come into
-# proportion. The comparisons with $\lambda_{it} > 0$ *push*; their $a_{it}$ shall be independent. For them
+# Suppose that $p$ *walks straight on*: the direction of its steps settles on that of
+# $\sum \lambda_{it}\, a_{it}$ with $\lambda_{it} \ge 0$, and the forces come into proportion to the
+# $\lambda_{it}$. A comparison with $\lambda_{it} > 0$ *pushes*, and so does its sequence; the others are
+# *idle*. Let every comparison have $g_{it} > 0$ at $v_{\mathrm{mm}}$, the idle ones too, and let the $a_{it}$
+# of those that push be independent. For those that push
 #
 # $$g_{it}\, e^{-E_{it}} = \text{constant} \cdot \lambda_{it} , \qquad\text{that is}\qquad
 # E_{it} = \log\frac{g_{it}}{\lambda_{it}} + \text{constant} .$$
 #
-# The exponents grow without end. The factors $g_{it}$ grow in proportion to $\|v\|$, so the logarithms
-# differ by bounded amounts. To first order **those that push have equal exponents**, the smallest of all:
-# those with $\lambda_{it} = 0$ exceed them without bound.
+# The exponents grow without end. The factors $g_{it}$ all grow in proportion to $\|v\|$, so their logarithms
+# differ by bounded amounts. To first order, then, **those that push have equal exponents**. These are the
+# smallest of all: the force of an idle comparison vanishes next to theirs although its factor does not, so
+# its exponent exceeds theirs without bound.
 
 # %% [markdown]
 # ### Exercise 09.2: The angle before training
@@ -309,8 +319,8 @@ for lift in (0.0, 0.5):
 # ★★★ · 24 minutes
 #
 # The toy has the lift $b \ge 0$ (`lift`). Far out $v$ has the direction of $v_{\mathrm{mm}} = (0, 1)$, and
-# both walk straight on. The quotient $\|v\|/\|p\|$, from here on *the ratio*, is then the speed, $\omega > 0$
-# (`ratio`). Predict the angle of $p$ above the first axis, in degrees.
+# both vectors walk straight on. The quotient $\|v\|/\|p\|$, from here on *the ratio*, is then the speed
+# $\omega > 0$ (`ratio`). Predict the angle of $p$ above the first axis, in degrees.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -345,9 +355,10 @@ lifts, factors = np.array([0.2, 0.5, 0.8]), np.array([0.1, 0.3, 0.6, 0.9, 1.1, 1
 X, y = np.stack([toy(lift)[0] for lift in lifts]), toy(0.0)[1]
 speeds = factors / (2 * lifts[:, None])  # (3, 6)
 ends = descend(X.repeat(6, axis=0), y, speeds.ravel(), steps=2500, every=2500, lr=0.2)[1][-1]
-ends = abs(degrees(ends)).reshape(3, 6)
+ends = degrees(ends).reshape(3, 6)  # with their sign: positive is above the first axis
 told = [[prompt_angle(lift, one) for one in row] for lift, row in zip(lifts, speeds, strict=True)]
-print(f"18 runs, largest error of the predicted angle: {abs(ends - told).max():.2f} degrees")
+print(f"18 runs, angles from {ends.min().round(1) + 0.0} to {ends.max():.1f} degrees above the first axis")
+print(f"largest error of the predicted angle: {abs(ends - told).max():.2f} degrees")
 assert np.allclose(ends, told, atol=0.05), again.format("09.2")
 
 # %% jupyter={"source_hidden": true}
@@ -371,15 +382,15 @@ show(
 # output. So sequence $i$ has the signed output $u_{\min}\, u_i^*$, with
 # $u_i^* = y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} \ge 1$.
 #
-# Let $u_{\min} + \Delta$ be the smallest exponent. (In lesson 05 $\Delta_t$ was any lead.) Divide by
-# $\Delta$:
+# Call the smallest exponent $u_{\min} + \Delta$; this defines $\Delta$. (In lesson 05 $\Delta_t$ was any
+# lead.) That every exponent is at least as large reads, after division by $\Delta$,
 #
-# $$u_{\min}\, u_i^* + p \cdot a_{it} \ge u_{\min} + \Delta \qquad\text{becomes}\qquad
+# $$u_{\min}\, u_i^* + p \cdot a_{it} \ge u_{\min} + \Delta \qquad\text{or}\qquad
 # \frac{p}{\Delta} \cdot a_{it} \ge 1 - \kappa\, (u_i^* - 1), \quad \kappa = \frac{u_{\min}}{\Delta} .$$
 #
-# Only comparisons with equality push, the others' exponents being larger without bound. So $p$ is a sum of
-# *their* $a_{it}$ with positive $\lambda_{it}$. Those are the KKT conditions (lesson 02) of the shortest
-# $p$.
+# Only comparisons with equality push, since the exponents of the others are larger without bound. So $p$ is a
+# sum of *their* $a_{it}$ with positive $\lambda_{it}$. Together with the inequalities, these are the KKT
+# conditions (lesson 02) of the shortest $p$.
 #
 # > **Softened Att-SVM** for $\kappa \ge 0$
 # >
@@ -387,18 +398,19 @@ show(
 # > \max\big(0,\; 1 - \kappa\, (u_i^* - 1)\big) \qquad \text{for every } i,\; t \ne \alpha_i .$$
 # >
 # > *Conditions of the argument:* every $s_{i\alpha_i}$ tends to 1, for one fixed choice $\alpha$; $v$ and $p$
-# > walk straight on without end, and $\|v\|/\|p\|$ settles. All $g_{it} > 0$ at $v_{\mathrm{mm}}$; the
-# > $a_{it}$ that push are independent. *For section 9.5 also:* every side that is met with equality has
-# > $\lambda_{it} > 0$, and no side 0 is met with equality (section 9.7).
+# > walk straight on without end, and $\|v\|/\|p\|$ settles; every comparison, pushing or idle, has
+# > $g_{it} > 0$ at $v_{\mathrm{mm}}$; the $a_{it}$ that push are independent. *For section 9.5 also:* every
+# > side that is met with equality has $\lambda_{it} > 0$, and no side 0 is met with equality (section 9.7 is
+# > about those that are).
 # >
 # > *Then* $v$ tends to the direction of $v_{\mathrm{mm}}$, and with one $\kappa$ and its solution $p(\kappa)$
 # >
 # > $$\frac{p}{\|p\|} \to \frac{p(\kappa)}{\|p(\kappa)\|} \qquad\text{and}\qquad
 # > \frac{\|v\|}{\|p\|} \to \kappa\, \frac{\|v_{\mathrm{mm}}\|}{\|p(\kappa)\|} .$$
 #
-# The second limit, from $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\, p(\kappa)$, gives
-# each ratio one $\kappa$: as $\kappa$ grows the constraints weaken, and $\|p(\kappa)\|$ does not grow, so
-# $\kappa/\|p(\kappa)\|$ is continuous and strictly increasing, from 0 without end.
+# The second limit follows from $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\, p(\kappa)$. It
+# gives each ratio exactly one $\kappa$: as $\kappa$ grows the constraints weaken and $\|p(\kappa)\|$ does not
+# grow, so $\kappa/\|p(\kappa)\|$ is continuous and strictly increasing, from 0 without end.
 
 
 # %%
@@ -409,9 +421,9 @@ for kappa in (0.2, 0.5, 0.9):
     assert np.isclose(degrees(p), told, atol=0.01), again.format("09.2")
 
 # %% [markdown]
-# **Relaxed means: the head grows fast enough.** From some ratio on, the *border* (in lesson 06 one between
-# starts), $p(\kappa)$ is the relaxed solution $p_{\mathrm{rel}}$. In the toy the border is $\frac{1}{2b}$:
-# there the curves of Figure 2 meet 0.
+# **Relaxed means that the head grows fast enough.** From some ratio on, the *critical ratio*, $p(\kappa)$ is
+# the relaxed solution $p_{\mathrm{rel}}$. In the toy the critical ratio is $\frac{1}{2b}$: there the curves
+# of Figure 2 meet 0.
 #
 # <details><summary>Why</summary>
 #
@@ -453,34 +465,38 @@ widgets.sliders(
 # ## 9.5 Plain gradient descent
 #
 # In plain gradient descent nobody sets the speed. The force on $v$ is $|\ell'|$ times a point of fixed size.
-# That on $p$ has two more factors: attention, $s_{it} \approx e^{-\Delta}$, and a difference of scores, in
-# proportion to $\|v\|$. Divide the two:
+# The force on $p$ has two more factors: attention, $s_{it} \approx e^{-\Delta}$, and a difference of scores,
+# which is in proportion to $\|v\|$. We divide the two forces and get
 #
 # $$e^{\Delta}\, d\Delta \;\propto\; \|v\|\, d\|v\| \qquad\text{so that}\qquad
 # \Delta \approx 2 \log \|v\| + \text{const} .$$
 #
-# So the ratio ends beyond every border. Where attention decides, $p$ should *end* at the relaxed SVM. **How
-# near does it get?**
+# So $\|v\|$ outgrows $\Delta$, and the ratio passes every critical ratio in the end. Where attention decides,
+# $p$ should *end* at the relaxed SVM. **How near does it get?**
 #
-# Let the other conditions of section 9.4 hold, for the relaxed SVM. Then only comparisons in $\mathcal S$
-# push. Write both solutions with their multipliers, $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$
-# (positive for those that push) and $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$. In $\mathcal S$
-# let all $\mu_i > 0$ and the $y_i\, x_{i\alpha_i}$ be independent. Up to a constant $\Delta$ is the smallest
-# lead in $\mathcal S$: now exactly that. For those that push
+# Let the conditions of section 9.4 hold for the relaxed SVM, except that the ratio now grows without end.
+# Then only comparisons in $\mathcal S$ push. Write both solutions with their multipliers,
+# $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$ over those that push, and
+# $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$ over $\mathcal S$. Let all these $\mu_i$ be positive
+# and the $y_i\, x_{i\alpha_i}$ in $\mathcal S$ independent. Then the signed outputs in $\mathcal S$ differ by
+# bounded amounts only, so $\Delta$ is the smallest lead in $\mathcal S$ up to a bounded amount. From here on
+# we let $\Delta$ be exactly that lead. For those that push
 #
 # $$p \cdot a_{it} - \Delta \to c_{it}, \qquad\text{the smallest } c_{it} \text{ being } 0 .$$
 #
-# The argument of section 9.4, for $p$ and for $v$, gives the constants $c_{it}$ from the two SVMs, since the
-# forces on $v$ are in proportion to $\mu_i$. Next to the forces of those that push, those of the others fall
-# as fast as $e^{-\varepsilon \Delta}$ or faster, with $\varepsilon > 0$ the smallest excess of
-# $p_{\mathrm{rel}} \cdot a_{it}$ over 1 among the *idle* comparisons of $\mathcal S$, those that do not
-# push. The integral of $e^{-\varepsilon \Delta}$ over $\Delta$ is finite: all they ever do to $p$ adds up to
-# a bounded vector, so
+# The constants $c_{it}$ follow from the two SVMs by the argument of section 9.4, used twice: the forces on
+# $p$ are in proportion to the $\lambda_{it}$, and those on $v$ to the $\mu_i$.
+#
+# What do the idle comparisons of $\mathcal S$ add? Let $\varepsilon > 0$ be the smallest excess of their
+# $p_{\mathrm{rel}} \cdot a_{it}$ over 1. Next to the forces of those that push, theirs fall like
+# $e^{-\varepsilon \Delta}$ or faster, and the forces from outside $\mathcal S$ fall faster still. The
+# integral of $e^{-\varepsilon \Delta}$ over $\Delta$ is finite, so all they ever do to $p$ adds up to a
+# bounded vector:
 #
 # $$p = \Delta\, p_{\mathrm{rel}} + \text{a bounded rest} .$$
 #
-# The angle to $p_{\mathrm{rel}}$ is at most of the order $1/\Delta$, that is $1/\log \|v\|$; and after $t$
-# plain steps $\|v\|$ is itself only about $\log t$ (lesson 01).
+# The angle to $p_{\mathrm{rel}}$ is therefore at most of the order $1/\Delta$, that is $1/\log \|v\|$; and
+# after $t$ plain steps $\|v\|$ is itself only about $\log t$ (lesson 01).
 
 # %% [markdown]
 # ### Exercise 09.3: What the two SVMs leave
@@ -517,12 +533,13 @@ def lasting_leads(g, mu, lam):
 check("09.3", lasting_leads)
 
 # %% [markdown]
-# In the toy with lift $\frac12$ sequences 1 and 2 are mirror images, with equal $c_{it}$. We also
-# train with $(2, -1)$ in place of $(1, -1)$; $v_{\mathrm{mm}}$ and $\mathcal S$ stay.
+# In the toy with lift $\frac12$ sequences 1 and 2 are mirror images, with equal $c_{it}$. We also train with
+# $(2, -1)$ in place of $(1, -1)$, and for later with $(2.5, -1)$ and $(2.7, -1)$; $v_{\mathrm{mm}}$ and
+# $\mathcal S$ stay the same.
 #
-# A faster run, the *pair* of $v$ and $p$ (no pair of tokens), divides both gradients by the length of the
-# two as one vector: for small steps the same flow with another clock (section 6.4). **Predict:** does the
-# angle to $p_{\mathrm{rel}}$ only fall?
+# Plain descent is slow. A faster run divides both gradients by the length of the two taken *as one* vector,
+# and for small steps that is the same flow with another clock (section 6.4). **Predict** for $(2, -1)$: does
+# the angle to $p_{\mathrm{rel}}$ only fall?
 
 
 # %%
@@ -531,39 +548,40 @@ def plainly(on_v, on_p, largest):
     return largest * on_v, largest * on_p
 
 
-def as_a_pair(on_v, on_p, largest):
+def as_one(on_v, on_p, largest):
     """The two gradients over the length of both as one vector."""
     return np.hsplit(unit(np.hstack([on_v, on_p])), 2)
 
 
 # %%
-X, y = np.stack([toy(0.5)[0]] * 2), toy(0.5)[1]
-X[1, 1, 1] = (2, -1)
-a = X[:, :2, 1]  # the comparisons in S, (2 toys, 2, 2)
+firsts = [1.0, 2.0, 2.5, 2.7]  # four toys: the second token of sequence 2 is (first, -1)
+X, y = np.stack([toy(0.5)[0]] * 4), toy(0.5)[1]
+X[:, 1, 1, 0] = firsts
+a = X[:, :2, 1]  # the comparisons in S, (4 toys, 2, 2)
 p_rel = np.array([token_svm(x, np.array([1.0, 1, 0])) for x in X])
-lam = np.array([np.linalg.solve(a[k].T, p_rel[k]) for k in range(2)])
-mu = np.array([np.linalg.solve((y[:2, None] * a[k]).T, label_svm(X[k, :, 1], y)) for k in range(2)])
-c = np.array([lasting_leads(np.ones(2), mu[k], lam[k]) for k in range(2)])  # all g are equal
+lam = np.array([np.linalg.solve(a[k].T, p_rel[k]) for k in range(4)])
+mu = np.array([np.linalg.solve((y[:2, None] * a[k]).T, label_svm(X[k, :, 1], y)) for k in range(4)])
+c = np.array([lasting_leads(np.ones(2), mu[k], lam[k]) for k in range(4)])  # in each toy all g are equal
 print("lambda, mu and c with (2, -1):", lam[1], mu[1], c[1])
-assert np.allclose(c, [[0, 0], [0, np.log(2)]], atol=1e-5), again.format("09.3")
+assert np.allclose(c[:2], [[0, 0], [0, np.log(2)]], atol=1e-5), again.format("09.3")
 
 # %%
 runs = {
     "plain": descend(X, y, 1.0, 10_000, lr=1.0, rule=plainly),
-    "pair": descend(X, y, 1.0, 10_000, lr=0.1, rule=as_a_pair),
+    "as one": descend(X, y, 1.0, 10_000, lr=0.1, rule=as_one),
 }
-leads = {name: np.einsum("kbd,bid->kbi", p, a) for name, (_, p) in runs.items()}  # (10,001, 2 toys, 2)
+leads = {name: np.einsum("kbd,bid->kbi", p, a) for name, (_, p) in runs.items()}  # (10,001, 4 toys, 2)
 Delta = {name: lead.min(axis=-1) for name, lead in leads.items()}
-differ = {name: abs(lead[..., 1] - lead[..., 0]) for name, lead in leads.items()}
-off_ray = {name: abs(degrees(p) - degrees(p_rel)) for name, (_, p) in runs.items()}
-print("token (2, -1)     step      Delta   leads differ by   degrees to p_rel")
-for name, steps in (("pair", [2, 36, 200, 10_000]), ("plain", [2, 28, 10_000])):
+differ = {name: lead[..., 1] - lead[..., 0] for name, lead in leads.items()}
+off_ray = {name: degrees(p) - degrees(p_rel) for name, (_, p) in runs.items()}
+print("token (2, -1)     step      Delta   leads differ by   degrees above p_rel")
+for name, steps in (("as one", [2, 36, 200, 10_000]), ("plain", [2, 28, 10_000])):
     for j in steps:
         numbers = j, Delta[name][j, 1], differ[name][j, 1], off_ray[name][j, 1]
-        print("{:5s} {:16,d} {:10.2f} {:17.2f} {:18.2f}".format(name, *numbers))
-assert np.allclose(differ["pair"][-1], c[:, 1], atol=0.005)
-assert abs(np.linalg.norm(runs["pair"][0][-1, 1]) - 999) < 0.5
-assert np.allclose(off_ray["pair"][[2, 36, 200, 10_000], 1], [4.10, 1.19, 3.23, 1.74], atol=0.02)
+        print("{:6s} {:15,d} {:10.2f} {:17.2f} {:21.2f}".format(name, *numbers))
+print(f"as one, at the end: ||v|| = {np.linalg.norm(runs['as one'][0][-1, 1]):.0f}")
+assert np.allclose(differ["as one"][-1, :2], c[:2, 1], atol=0.005)
+assert np.allclose(off_ray["as one"][[2, 36, 200, 10_000], 1], [-4.10, -1.19, -3.23, -1.74], atol=0.02)
 
 
 # %% jupyter={"source_hidden": true}
@@ -576,10 +594,10 @@ def foretold(Delta, differ):
 fig, ax = plt.subplots(figsize=(6.5, 3.6))
 some = np.unique(np.geomspace(2, 10_000, 16).astype(int))
 for k, (color, token) in enumerate(zip((BLUE, ORANGE), ("$(1, -1)$", "$(2, -1)$"), strict=True)):
-    for name, steps, style in (("pair", slice(2, None), "-"), ("plain", some, "os"[k])):
+    for name, steps, style in (("as one", slice(2, None), "-"), ("plain", some, "os"[k])):
         ax.plot(
             Delta[name][steps, k],
-            off_ray[name][steps, k],
+            abs(off_ray[name][steps, k]),
             style,
             color=color,
             linewidth=2.5,
@@ -592,173 +610,144 @@ ax.set(xlabel=r"$\Delta$", ylabel=r"angle to $p_{\mathrm{rel}}$ (degrees)", xlim
 ax.legend(loc="upper right", fontsize=10)
 show(
     fig,
-    alt="Angle to the relaxed ray against Delta, from the first step. With (2, -1) the curve of the "
-    "pair falls from 4.1 to 1.2 degrees near Delta 2, rises to 3.2 near 5.6, and then falls along the dashed "
+    alt="Size of the angle to the relaxed ray against Delta. With (2, -1) the curve of the run as "
+    "one falls from 4.1 to 1.2 degrees near Delta 2, rises to 3.2 near 5.6, and then falls along the dashed "
     "curve; with (1, -1) it falls to 0. Markers of plain descent lie on both curves, up to Delta 4.",
 )
 
 # %% [markdown]
-# **Figure 3.** The angle of $p$ to $p_{\mathrm{rel}}$, from the first step on (blue starts above the frame).
-# Dashed: if the leads differed by $\log 2$ from the start.
+# **Figure 3.** The size of the angle from $p$ to $p_{\mathrm{rel}}$, from step 2 on (blue starts above the
+# frame). Dashed: if the leads differed by $\log 2$ from the start.
 #
-# With $(2, -1)$ $p$ turns **towards $p_{\mathrm{rel}}$, then away, then back**; the plain run ends on the
-# way out. At first $\Delta$ outgrows the difference of the leads; then this grows the faster, and stops at
-# $\log 2$. The pair ends at $\|v\| = 999$; plain descent needs about $e^{999}$ steps.
+# No: with $(2, -1)$ $p$ turns **towards $p_{\mathrm{rel}}$, then away, then back**, all the while below it,
+# and the plain run ends on the way out. At first $\Delta$ outgrows the difference of the leads; then this
+# difference grows the faster, until it stops at $\log 2$. The run as one ends at $\|v\| = 999$. Since $\|v\|$
+# grows like $\log t$, plain descent would need about $e^{999}$ steps.
 #
-# **How late do leads settle?** One part of what they lack dies like $e^{-\nu \Delta}$, with $\nu$ the
-# smallest eigenvalue of the matrix $(a_j \cdot a_k)\, \lambda_k$, over the $j, k$ that push, on
-# *differences* of leads: modulo equal shifts of all leads, which have the eigenvalue 1. Another, from $v$,
-# dies like $e^{-\Delta/2}$; a third, from the idle comparisons of $\mathcal S$, like
-# $e^{-\varepsilon \Delta}$. The slowest should be left. **We leave the third out**: if $\varepsilon$ is no
-# smaller, the rate is $\min(\nu, \frac12)$.
+# **How late do the leads settle?** To first order, what they still lack is a sum of three parts. One dies
+# like $e^{-\nu \Delta}$. Here $\nu$ is the smallest eigenvalue of the matrix $(a_j \cdot a_k)\, \lambda_k$,
+# with $j$ and $k$ running over those that push, apart from the eigenvalue 1 that belongs to equal shifts of
+# all leads: they change no difference. A second part comes from $v$ and dies like $e^{-\Delta/2}$, a third
+# from the idle comparisons of $\mathcal S$ and dies like $e^{-\varepsilon \Delta}$. The slowest is left in
+# the end: the rate is $\min(\nu, \frac12, \varepsilon)$. In the toy no comparison of $\mathcal S$ is idle, so
+# only $\nu$ and $\frac12$ count.
 #
 # <details><summary>Why</summary>
 #
-# With the leads $\zeta + c_k + \delta_k$ forces are in proportion to $\lambda_k\, e^{-\delta_k}$. Let $\zeta$
-# be a clock that goes on by 1 while $p$ moves by $\sum_k \lambda_k\, e^{-\delta_k}\, a_k$, and lead $j$ by
-# $\sum_k (a_j \cdot a_k)\, \lambda_k\, e^{-\delta_k}$; if all $\delta_k = 0$, that is
+# Write the leads as $\zeta + c_k + \delta_k$; then the forces are in proportion to
+# $\lambda_k\, e^{-\delta_k}$. Let $\zeta$ be a clock that goes on by 1 while $p$ moves by
+# $\sum_k \lambda_k\, e^{-\delta_k}\, a_k$. Meanwhile lead $j$ moves by
+# $\sum_k (a_j \cdot a_k)\, \lambda_k\, e^{-\delta_k}$, and if all $\delta_k = 0$, that is
 # $p_{\mathrm{rel}} \cdot a_j = 1$. So for small $\delta$
 # $$\frac{d\delta_j}{d\zeta} \approx - \sum_k (a_j \cdot a_k)\, \lambda_k\, \delta_k ,$$
-# and $\zeta$ grows as fast as $\Delta$. Equal shifts of all leads have the eigenvalue 1, and are no lack.
+# and $\zeta$ grows as fast as $\Delta$.
 #
-# And $v$ is off its ray by a bounded vector, so each $\log g_{it}$ is off by about
-# $1/\|v\| \approx e^{-\Delta/2}$. An idle comparison of $\mathcal S$ adds a force like
-# $e^{-\varepsilon \zeta}$ in the same way.
+# Moreover $v$ is off its ray by a bounded vector, so each $\log g_{it}$ is off by about
+# $1/\|v\| \approx e^{-\Delta/2}$, and this drives $\delta$. In the same way an idle comparison of
+# $\mathcal S$ adds a force like $e^{-\varepsilon \zeta}$.
 # </details>
+
+# %%
+nu = np.array([np.trace(a[k] @ a[k].T * lam[k]) - 1 for k in range(4)])  # of the two eigenvalues one is 1
+lack = c[:, 1] - differ["as one"]  # (10,001, 4 toys)
+print("token        nu   slope of -log(lack) in Delta, from step 1,000 to step 10,000")
+slope = np.zeros(4)
+for k in (1, 2, 3):  # with (1, -1), the mirror images, both leads are equal at the end
+    shrunk = np.log(lack[1_000, k] / lack[10_000, k])
+    slope[k] = shrunk / (Delta["as one"][10_000, k] - Delta["as one"][1_000, k])
+    print(f"({firsts[k]:g}, -1) {nu[k]:8.2f} {slope[k]:8.2f}")
+assert abs(slope[2:] / nu[2:] - 1).max() < 0.15 < 0.3 < slope[1] / nu[1] - 1
+
+# %% [markdown]
+# With $(2.5, -1)$ and $(2.7, -1)$, where $\nu$ is well below $\frac12$, the slope is about a tenth above
+# $\nu$. With $(2, -1)$ it is not: there $\nu = \frac49$ is so close to $\frac12$ that neither part is alone.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Problems at random
 #
-# We take 360 random problems of $n = 4$ sequences of $T = 4$ tokens, uniform on the unit sphere in $d = 6$
-# dimensions, with labels from a fair coin, each at three speeds, with 30,000 steps of 0.1 for $p$ (stored
-# runs, [`lesson_09.py`](../course/replicate/lesson_09.py)).
+# We take 360 random problems of $n = 4$ sequences with $T = 4$ tokens, uniform on the unit sphere in $d = 6$
+# dimensions, and labels from a fair coin. Each is trained at three speeds, normalised as in section 9.1, with
+# 30,000 steps of 0.1 for $p$. (The runs are stored, and `measured` loads them;
+# [`lesson_09.py`](../course/replicate/lesson_09.py) makes them.)
 #
-# The choice $\alpha$ is *read off the end of the run*, and gives the SVMs, with $\kappa$ from $\omega$. A
-# run is **decided** if every sequence has at least 0.99 of its attention on one token. We *compare* decided
-# runs whose tight and relaxed SVM are over 8 degrees apart; the $g_{it}$ and the multipliers go unchecked.
+# Here the choice $\alpha$ is *read off the end of the run*: the heaviest token of each sequence. It gives the
+# SVMs, and $\omega$ gives $\kappa$. A run is **decided** at a step where every sequence has at least 0.99 of
+# its attention on one token. We *compare* the runs that are decided at the end and whose tight and relaxed
+# SVMs are over 8 degrees apart. The $g_{it}$ and the independence of the $a_{it}$ go unchecked. **Predict:**
+# is a head of speed 8 fast enough for $p$ to end at the relaxed SVM?
 
 # %%
 joint = measured("09.joint").load()  # 360 problems at 3 speeds, after 3,000 and 30,000 steps
-# Stored for each run: soft, it is not decided; apart, see above; choice, its tokens; the cosine of p
-# to each of its three SVMs, and of v to its label SVM.
+# Stored for each run: soft, it is not decided; apart, see above; the cosine of p to each of its three SVMs,
+# and of v to its label SVM.
 names = ["tight", "relaxed", "softened"]
 angle = np.degrees(np.arccos(joint[[*names, "v"]].clip(max=1)))
 near, end = angle.sel(steps=30_000) < 1, joint.sel(steps=30_000)
 decided, compared = ~end.soft, ~end.soft & end.apart
 groups = [decided, decided & near.v, compared, *(compared & near[name] for name in names)]
-found = np.array([group.sum("trial") for group in groups])
+counts = np.array([group.sum("trial") for group in groups])
 print("Within a degree: v of the label SVM, p of the tight, the relaxed, the softened SVM")
 print("  speed  decided of 360      of these v    compared", *(f"{name:>9s}" for name in names))
-for speed, numbers in zip(joint.speed.values, found.T, strict=True):
-    print("{:7.3f} {:15d} {:15d} {:11d} {:9d} {:9d} {:9d}".format(speed, *numbers))
-assert found.sum(axis=1).tolist() == [969, 941, 459, 131, 42, 449]
-assert (decided & near.softened).sum() == 951
+for speed, numbers in zip([*joint.speed.values, "all"], [*counts.T, counts.sum(axis=1)], strict=True):
+    print("{:>7} {:15d} {:15d} {:11d} {:9d} {:9d} {:9d}".format(speed, *numbers))
+assert counts.sum(axis=1).tolist() == [969, 941, 459, 131, 42, 449]
 
 # %% [markdown]
-# **Within a degree of the softened SVM are 449 of the 459 compared runs**, and 951 of all 969 decided
-# (the others we did not look into).
+# Not in most problems: at speed 8 only 35 of the 87 compared runs end within a degree of the relaxed SVM.
+# **All 87 end within a degree of the softened SVM, and so do 449 of the 459 compared runs at the three
+# speeds.** The other ten we did not look into.
 #
-# **The pair** we train on 240 random problems at each of four sizes. **Predict** for the decided runs: does
-# the angle to $p_{\mathrm{rel}}$ fall like $1/\Delta$ from step 3,000 to step 30,000?
-#
-# Where two or more comparisons push, all in $\mathcal S$, with independent $a_{it}$ and positive $g_{it}$,
-# $\mu_i$ (nothing else is checked, $\varepsilon$ neither), the *error* of the leads is how far at most one
-# is from exercise 09.3. In 384 runs it is known at step 3,000. From then on $\|v\|$ grows tenfold, like the
-# steps, and $\Delta$ by $2 \log 10$. Foretold, without the third part:
-#
-# $$\text{error at 30,000} \;\approx\; 10^{-2 \min(\nu,\, 1/2)} \cdot \text{error at 3,000} .$$
+# **The run as one**, which follows plain descent, we make on 240 random problems at each of four sizes.
 
 
 # %%
-def row(name, values, runs):
-    """Print for each size and in all how many of the runs are True, or the runs' median; return the five."""
-    parts, counts = [values[k][runs[k]] for k in (0, 1, 2, 3, slice(None))], values.dtype == bool
-    found = [part.sum() if counts else np.median(part) for part in parts]
-    form = "{:5d} of {:4d}" if counts else "{:13.2f}"
-    print(f"{name:20s}", *(form.format(one, len(part)) for one, part in zip(found, parts, strict=True)))
-    return found
-
-
-pair = measured("09.pair").load()  # 960 problems, after 3,000 and 30,000 steps
-# Stored for each run: relaxed, p's cosine to p_rel; Delta; error, see above, and rate, nu, NaN unless the run
-# is decided and the conditions hold. For each sequence: most, its largest attention.
-undecided = pair.most.values < 0.99  # (4 sizes, 2 times, 240 runs, 8 sequences)
-early, decided = ~undecided.any(axis=-1).swapaxes(0, 1)
-off = np.degrees(np.arccos(pair.relaxed.values.clip(max=1)))
-Delta, (before, now) = pair.Delta.values, pair.error.values.swapaxes(0, 1)
-rate, known = pair.rate.values[:, 0], before >= 0  # known: not NaN
-both, settled, fall = early & decided, now < 0.05, np.log10(now / before)
-like_Delta = abs(off[:, 1] * Delta[:, 1] / (off[:, 0] * Delta[:, 0]) - 1) < 0.1  # within 10%
-print("n, T, d                 3, 2, 5       4, 4, 6       6, 3, 9      8, 3, 12           all")
-rows = [
-    row("degrees to p_rel", off[:, 1], decided),
-    row("1/Delta: settled", like_Delta, both & settled),
-    row("    the others", like_Delta, both & ~settled),
-    row("error: as foretold", abs(fall + 2 * np.minimum(rate, 0.5)) < np.log10(2), known),
-    row("    by nu alone", abs(fall + 2 * rate) < np.log10(2), known),
-]
-bins = np.digitize(rate, [0.05, 0.1, 0.2, 0.3, 0.5])
-middle = np.array([[np.median(z[known & (bins == k)]) for z in (rate, now / before)] for k in range(6)])
-assert np.allclose(middle[:, 1], 10 ** (-2 * np.minimum(middle[:, 0], 0.5)), atol=0.1)
-assert [one[-1] for one in rows[1:]] == [154, 69, 313, 226]
-assert [decided.sum(), both.sum(), known.sum(), settled.sum()] == [480, 415, 384, 194]
-
-# %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(6.5, 4.2))
-for k, (marker, color) in enumerate(zip("osD^", (BLUE, ORANGE, GREEN, "0.45"), strict=True)):
-    falls = (now / before)[k][known[k]]
-    label = f"$n = {pair.n.values[k]}$"
-    ax.plot(rate[k][known[k]].clip(max=1), falls, marker, color=color, markersize=4, alpha=0.6, label=label)
-line = np.linspace(0, 1, 201)
-ax.plot(line, 10 ** (-2 * np.minimum(line, 0.5)), "--", color=BLACK, linewidth=1.5)
-ax.plot(middle[:, 0].clip(max=1), middle[:, 1], "P", color=BLACK, markersize=10, markeredgecolor="white")
-ax.set(yscale="log", xlabel=r"$\nu$ (above 1: drawn at 1)", ylabel="error at 30,000 over error at 3,000")
-ax.legend(ncols=2, loc="lower left")
-show(
-    fig,
-    alt="Fall of the error against nu, logarithmic upwards. The medians of six bins follow the foretold line "
-    "from 1 down to a tenth at nu one half, and its flat end; single runs scatter, mostly within a factor 2.",
-)
+stored = measured("09.pair").load()  # 960 problems trained as one, after 3,000 and 30,000 steps
+# Stored for each run: relaxed, p's cosine to p_rel; Delta. For each sequence: most, its largest attention.
+undecided = stored.most.values < 0.99  # (4 sizes, 2 times, 240 runs, 8 sequences)
+both = ~undecided.any(axis=(1, 3))  # decided at both steps
+off, Delta = np.degrees(np.arccos(stored.relaxed.values.clip(max=1))), stored.Delta.values
+print(f"{both.sum()} of {both.size} runs are decided at both steps; their medians:")
+for name, part in (("degrees to p_rel", off), ("Delta", Delta)):
+    print(f"{name:16s} step 3,000 {np.median(part[:, 0][both]):6.2f}   30,000", end=" ")
+    print(f"{np.median(part[:, 1][both]):6.2f}   quotient {np.median((part[:, 1] / part[:, 0])[both]):.2f}")
+assert both.sum() == 415
 
 # %% [markdown]
-# **Figure 4.** Dashed: as foretold. Crosses: medians of six bins.
-#
-# **Where the leads have settled, within 0.05, the angle falls like $1/\Delta$**: to 10% in 154 of 180 runs,
-# of the other 235 (unsettled, or with no error known) in 69.
-#
-# **The error falls as $\min(\nu, \frac12)$ says**, within a factor 2 in 313 of 384 runs; by $\nu$ alone in
-# 226. The test is coarse: what is foretold spans only a factor 10, and no constant guess was tried. Runs
-# with $\nu > 0.3$ scatter most, and the fifth cross lies above the line (Figure 4). The third part, from
-# idle comparisons, may be why points lie high above it; we did not look.
+# **After 30,000 steps $p$ is still 5.8 degrees away from the relaxed SVM**, in the median. This is how near
+# it gets: from step 3,000 on $\|v\|$ has grown tenfold, but $\Delta$ only by about $2 \log 10$. The angle has
+# fallen to 0.69 of what it was, $1/\Delta$ to 0.63. We do not call that a test of $1/\Delta$: $\Delta$ grows
+# by nearly the same factor in all runs, so a constant guess would do as well.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 What attention is left
 #
-# The other 480 runs of the pair are *not* decided at step 30,000. The choice $\alpha_i$ of an undecided
-# sequence shall be **that one of its two heaviest tokens which has the larger score at the run's $v$**:
-# there their force moves $p$.
+# In the other runs some sequence is **undecided** at one of the two steps: no token has 0.99 of its
+# attention. We take as the choice $\alpha_i$ of such a sequence **that one of its two heaviest tokens which
+# has the larger score at the run's $v$**, since the force of the two moves $p$ towards it.
 #
-# Outside $\mathcal S$ let $p \cdot a_{it}$ be its lead over the other of the two, and
-# $\tau = p_{\mathrm{rel}} \cdot a_{it} \ge 0$ the same at $p_{\mathrm{rel}}$. We take over
-# $p = \Delta\, p_{\mathrm{rel}} +$ a bounded rest from section 9.5, beyond what its argument covers:
+# Let the sequence be outside $\mathcal S$. Let $p \cdot a_{it}$ be the lead of its choice over the other of
+# the two tokens, and $\tau = p_{\mathrm{rel}} \cdot a_{it} \ge 0$ the same lead at $p_{\mathrm{rel}}$. We
+# take over $p = \Delta\, p_{\mathrm{rel}} +$ a bounded rest from section 9.5, although its argument does not
+# cover undecided sequences:
 #
 # $$p \cdot a_{it} = \tau\, \Delta + \text{a bounded rest} .$$
 #
-# If $\tau > 0$ the lead grows without end: the sequence decides, but **late**, since $\Delta$ grows like
-# $2 \log \|v\|$.
+# **If $\tau > 0$** the lead grows without end. The sequence decides, but **late**, since $\Delta$ grows only
+# like $2 \log \|v\|$.
 #
-# **If $\tau = 0$**, a side 0 is met with equality. If its multiplier is positive (we check $\tau$ alone),
-# others push this lead down, and it stays only if its own sequence pushes too. While both tokens keep
-# weight, the exponent of that force is $u_i$ alone. In $\mathcal S$ it is $u_{\min} + \Delta$. If both push,
-# the two are equal to first order, since both forces carry a factor in proportion to $\|v\|$ and change $p$
-# equally fast:
+# **If $\tau = 0$**, the side 0 is met with equality. Suppose that its multiplier is positive (we check $\tau$
+# alone). Then the other sequences that push lower this lead, and it stays bounded only if its own sequence
+# pushes too. While both tokens keep weight, the attention in that force is no small factor, so its exponent
+# is $u_i$ alone. The exponent of those that push in $\mathcal S$ is $u_{\min} + \Delta$. Both forces carry a
+# factor in proportion to $\|v\|$ and change $p$ equally fast, so the two exponents differ by a bounded amount
+# only:
 #
 # $$u_i \approx u_{\min} + \Delta, \qquad\text{at } v_{\mathrm{mm}} \text{ the output}\qquad
-# u_i / u_{\min} \approx 1 + \Delta / u_{\min} .$$
+# u_i / u_{\min} \approx 1 + \Delta / u_{\min} ,$$
 #
-# We call $1 + \Delta / u_{\min}$ the *margin*: a level of the output at $v_{\mathrm{mm}}$, not the label
-# margin. It sinks to 1. **Then not a token but the mixture lies at the margin**, if it can: below it a
-# sequence pushes more, above it hardly at all.
+# the second up to the order $1/u_{\min}$. We call $1 + \Delta / u_{\min}$ the **level**. It sinks to 1. **So
+# not a token but the mixture lies at the level**, if it can: a mixture below the level has the smaller
+# exponent, and its force raises the lead; above the level the others lower it.
 
 # %% [markdown]
 # ### Exercise 09.4: What attention is left
@@ -767,8 +756,8 @@ show(
 #
 # Two tokens share the attention of a sequence outside $\mathcal S$. At $v_{\mathrm{mm}}$ its choice has the
 # output `upper`, the other token `lower`. The lead is `lead`; `tau` is $\tau$. Predict the attention of the
-# choice after `factor` times as many steps of the pair ($\|v\|$ grows like them), at the margin `margin`.
-# If $\tau > 0$, the bounded rest stays as it is; if $\tau = 0$, there was time enough.
+# choice after `factor` times as many steps of the run as one ($\|v\|$ grows like them), when the level is
+# `level`. If $\tau > 0$, the bounded rest stays as it is; if $\tau = 0$, there was time enough.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -777,21 +766,21 @@ show(
 #
 # <details><summary>Hint 2</summary>
 #
-# $\tau = 0$: which attention brings the mixture to the margin? And if none does, both outputs being above it,
+# $\tau = 0$: which attention brings the mixture to the level? And if none does, both outputs being above it,
 # or both below: does the sequence push noticeably, does it ever stop?
 # </details>
 
 
 # %%
 @exercise("09.4")
-def later_attention(factor, lead, tau, margin, upper, lower):
+def later_attention(factor, lead, tau, level, upper, lower):
     """Return the attention of the choice, a float, for six numbers, tau >= 0 and upper > lower."""
     ### BEGIN SOLUTION
     if tau > 0:
         return 1 / (1 + np.exp(-(lead + 2 * tau * np.log(factor))))
-    if lower >= margin:  # never pushes, and the others take its lead down
+    if lower >= level:  # whatever it mixes, it does not push, and the others take its lead down
         return 0.0
-    return min(1.0, (margin - lower) / (upper - lower))
+    return min(1.0, (level - lower) / (upper - lower))
     ### END SOLUTION
 
 
@@ -799,92 +788,98 @@ def later_attention(factor, lead, tau, margin, upper, lower):
 check("09.4", later_attention)
 
 # %% [markdown]
-# The third sequence of the toy now gets the tokens $(0, q)$ and $(\tau, 1 + q)$. The other two alone lead to
-# $p_{\mathrm{rel}} = (1, 0)$, which gives the second token the lead $\tau$. With $(-\frac12, 1 + q)$ in its
-# place $p_{\mathrm{rel}} = (2, 1)$ meets the side 0. ($\Delta$ is taken from sequences 1 and 2 alone: once
-# the choice has lost, $p_{\mathrm{rel}}$ is $(1, 0)$ again.) **Predict:** with $q = 1.2$ both tokens lie
-# beyond the margin. Which is left?
+# The third sequence of the toy now gets the tokens $(0, q)$ and $(\tau, 1 + q)$. The other two sequences
+# alone lead to $p_{\mathrm{rel}} = (1, 0)$, which gives its second token the lead $\tau$. With the second
+# token $(-\frac12, 1 + q)$ instead, $p_{\mathrm{rel}} = (2, 1)$ meets the side 0. (We take $\Delta$ from
+# sequences 1 and 2 alone: where the choice loses in the end, $p_{\mathrm{rel}}$ is $(1, 0)$ again.)
+# **Predict:** with $q = 1.2$ both tokens lie above the level. Which of them is left?
 
 # %%
 third = np.array([(-0.5, 0.2), (-0.5, 0.8), (-0.5, 1.2), (0.3, 0.5), (0.3, 0.2)])  # first coordinate, q
 X, y = np.stack([toy(0.0)[0]] * 5), toy(0.0)[1]
 X[:, 2] = [[(0, q), (first, 1 + q)] for first, q in third]
-v, p = descend(X, y, 1.0, 10_000, lr=0.5, rule=as_a_pair, every=100)
+v, p = descend(X, y, 1.0, 10_000, lr=0.5, rule=as_one, every=100)
 kept = attention(p, X)[:, :, 2, 1]  # (101, 5), on the second token
 lead = np.log(kept / (1 - kept))
 Delta_1 = np.einsum("bd,bid->bi", p[1], X[:, :2, 1]).min(axis=1)  # at step 100; p_rel has the leads 1
-margins = 1 + (Delta_1 + 2 * np.log(100)) / (100 * np.linalg.norm(v[1], axis=1))  # u_min is about ||v||
+levels = 1 + (Delta_1 + 2 * np.log(100)) / (100 * np.linalg.norm(v[1], axis=1))  # u_min is about ||v||
 told = []
 for k, (first, q) in enumerate(third):
-    told.append(later_attention(100, lead[1, k], max(first, 0.0), margins[k], 1 + q, q))
+    told.append(later_attention(100, lead[1, k], max(first, 0.0), levels[k], 1 + q, q))
     numbers = max(first, 0.0), q, kept[1, k], told[k], kept[-1, k]
     print("tau {:.1f}, q {}: step 100 {:.2f}, step 10,000 foretold {:.3f}, found {:.3f}".format(*numbers))
 assert abs(kept[-1] - told).max() < 0.004, again.format("09.4")
 
 # %% [markdown]
-# **Right either way, this sequence keeps the token with the lower score**: far out it hardly pushes.
+# The token with the lower score is left. **Right either way, this sequence keeps its worse token**: it does
+# not push, and the others take its lead down. All five attentions are foretold to 0.004.
 #
-# **On random problems** we take, from all 960 runs, the sequences outside $\mathcal S$ that are undecided at
-# step 3,000, and foretell from there the attention at step 30,000, as if the two heaviest tokens were alone.
-# That the choice has the larger output at $v_{\mathrm{mm}}$ too goes unchecked.
+# **On random problems** we take the sequences outside $\mathcal S$ that are undecided at step 3,000, from all
+# 960 runs, and foretell their attention at step 30,000, as if the two heaviest tokens were alone. Beside this
+# stand two other guesses: that attention stays as it is, and the constant that does best in hindsight.
 
 
 # %%
-# Stored too, for each run: u_min; for each sequence: choice, a token; lead and tau, see above; upper, lower,
-# see 09.4; output, that of its mixture at v_mm; in_S, 1 or 0. tau is NaN in the one run without a p_rel.
-tau, lead, choice = pair.tau.values[:, 0], pair.lead.values.copy(), pair.choice.values
+# Stored too, for each run: u_min; for each sequence: choice, a token; lead and tau, see above; upper and lower,
+# see 09.4; in_S, 1 or 0. tau is NaN in the one run without a p_rel.
+tau, lead, choice = stored.tau.values[:, 0], stored.lead.values.copy(), stored.choice.values
 lead[:, 1] *= np.where(choice[:, 1] == choice[:, 0], 1, -1)  # that of the choice at step 3,000
-first, found = 1 / (1 + np.exp(-lead.swapaxes(0, 1)))
-outside = undecided[:, 0] & (pair.in_S.values[:, 0] == 0)
+stays, found = 1 / (1 + np.exp(-lead.swapaxes(0, 1)))  # attention of the choice at the two steps
+outside = undecided[:, 0] & (stored.in_S.values[:, 0] == 0)
 soft, late = outside & (tau < 1e-4), outside & (tau > 0.01)
-margin = (1 + (Delta[:, 0] + 2 * np.log(10)) / (10 * pair.u_min.values[:, 0]))[..., None]
-upper, lower = pair.upper.values[:, 0], pair.lower.values[:, 0]
+level = (1 + (Delta[:, 0] + 2 * np.log(10)) / (10 * stored.u_min.values[:, 0]))[..., None]
+upper, lower = stored.upper.values[:, 0], stored.lower.values[:, 0]
 foretell = np.vectorize(later_attention, otypes=[float])
-told = foretell(10.0, lead[:, 0], np.where(late, tau, 0.0), margin, upper, lower)
-error = abs(found - told)
-rows = [
-    row("tau = 0: within 0.01", error < 0.01, soft),
-    row("    if it stayed", abs(found - first) < 0.01, soft),
-    row("late: within 0.01", error < 0.01, late),
-    row("    if it stayed", abs(found - first) < 0.01, late),
-]
-assert [one[-1] for one in rows] == [335, 84, 134, 65], again.format("09.4")
-assert abs(np.median(error[soft]) - 0.0031) < 0.0002 > abs(np.median(error[late]) - 0.0034)
+told = foretell(10.0, lead[:, 0], np.where(late, tau, 0.0), level, upper, lower)
+
+
+def within(guess, group):
+    """How many attentions of a group of sequences are within 0.01 of a guess."""
+    return (abs(found - guess) < 0.01)[group].sum()
+
+
+hits, guesses = [], np.linspace(0, 1, 201)
+print("within 0.01   sequences   foretold   as at 3,000   best constant")
+for name, group in (("tau = 0", soft), ("late", late)):
+    best = guesses[np.argmax([within(guess, group) for guess in guesses])]
+    hits.append([group.sum(), within(told, group), within(stays, group), within(best, group)])
+    print("{:11s} {:11d} {:10d} {:13d} {:11d}, {:.2f}".format(name, *hits[-1], best))
 beyond = soft & (lower >= 1)
-two = pair.most.values[:, 1] * (1 + np.exp(-abs(lead[:, 1])))  # attention of the two heaviest
-above = pair.output.values[:, 1] - (1 + Delta[:, 1] / pair.u_min.values[:, 1])[..., None]
-excused = soft & (error >= 0.01) & ((two < 0.99) | (above > 0.005))
-assert [beyond.sum(), (found < first)[beyond].sum(), excused.sum()] == [28, 28, 126]
-assert [(undecided[:, 0] & ~outside).sum(), (outside & (tau >= 1e-4) & ~late).sum()] == [60, 5]
+print(
+    f"{beyond.sum()} with tau = 0 and both tokens above 1: {(found < stays)[beyond].sum()} lose attention,",
+    end="",
+)
+print(f" in the median from {np.median(stays[beyond]):.2f} to {np.median(found[beyond]):.2f}")
+between = outside & (tau >= 1e-4) & ~late
+print(f"left out: {(undecided[:, 0] & ~outside).sum()} undecided in S, {between.sum()} with a tau between")
+assert hits == [[491, 335, 84, 46], [201, 134, 65, 103]], again.format("09.4")
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(5.6, 4.4))
 ax.plot([0, 1], [0, 1], "--", color=BLACK, linewidth=1.2, zorder=0)
-for runs, marker, color, label in (
+for group, marker, color, label in (
     (soft & ~beyond, "o", BLUE, r"$\tau = 0$"),
-    (beyond, "s", GREEN, r"$\tau = 0$, both tokens beyond"),
+    (beyond, "s", GREEN, r"$\tau = 0$, both tokens above 1"),
     (late, "^", ORANGE, r"$\tau > 0.01$"),
 ):
-    ax.plot(told[runs], found[runs], marker, color=color, markersize=4, alpha=0.5, label=label)
+    ax.plot(told[group], found[group], marker, color=color, markersize=4, alpha=0.5, label=label)
 ax.set(xlabel="attention foretold from step 3,000", ylabel="attention at step 30,000")
 ax.legend(loc="lower right", bbox_to_anchor=(1, 0.06))
 show(
     fig,
     alt="Attention of the choice found at step 30,000 against the attention foretold: most points lie on the "
-    "diagonal from 0 to 1, some above. Those with both tokens beyond the margin stand over 0, up to 0.55.",
+    "diagonal from 0 to 1, some above. Those with both tokens above 1 stand over 0, up to 0.55.",
 )
 
 # %% [markdown]
-# **Figure 5.** Dashed: as foretold.
+# **Figure 4.** Dashed: as foretold. Squares: both tokens above 1.
 #
-# **Within 0.01 are 335 of the 491 sequences with $\tau = 0$** (84 if attention stayed as it was) and 134 of
-# the 201 late ones (65); the median errors of the attention are 0.003. In all 28 with both tokens beyond 1
-# the choice loses attention; up to 0.55 is left (Figure 5).
+# **With $\tau = 0$ the attention is foretold within 0.01 for 335 of 491 sequences**, by the two other guesses
+# for 84 and 46. Figure 4 shows most of the misses above the line: there the choice has more attention than
+# foretold. Of the 201 late sequences 134 are foretold. These test the law less sharply, since the constant
+# 0.99 does well too: most of them have nearly decided by step 30,000.
 #
-# <details><summary>What is left out</summary>
-#
-# Left out are 60 undecided sequences in $\mathcal S$ and 5 with a $\tau$ between.
-# </details>
+# All 28 sequences with both tokens above 1 lose attention, as they should; but they are far from the end.
 
 # %% [markdown]
 # ## Questions
@@ -902,20 +897,19 @@ progress("09")
 # ## Summary
 #
 # Under the conditions of section 9.4 $v$ has the direction of the **label SVM** and $p$ that of an
-# **Att-SVM**: tight at ratio 0, softened in between, *relaxed* from a **border** on. Plain descent should
-# end at the relaxed one, but $\Delta$ grows only like $2 \log \log t$. Where $\tau = 0$ (multiplier
-# positive) a mixture is left, at the margin, if one token is below it. These are arguments, not theorems;
-# and which choice $\alpha$ wins they do not foretell.
+# **Att-SVM**: tight at ratio 0, softened in between, *relaxed* from a **critical ratio** on. Plain descent
+# should end at the relaxed one, but $\Delta$ grows only like $2 \log \log t$. An undecided sequence with
+# $\tau = 0$ (and a positive multiplier) keeps a mixture at the **level**, if one of its tokens is below it.
+# These are arguments, not theorems, and they do not foretell which choice $\alpha$ wins.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | toy, fixed speed: angle of $p$ | exercise 09.2 | 18 of 18 runs within 0.05 degrees |
 # | random, fixed speed: $v$ | label SVM | 941 of 969 runs within 1 degree |
-# | the same: $p$ | softened SVM | 449 of 459 compared runs |
-# | the pair: $p$ | relaxed, like $1/\Delta$ | settled: 154 of 180 to 10%; unsettled or unknown: 69 of 235 |
-# | its leads' error | $\min(\nu, \frac12)$ ($\varepsilon$ left out) | 313 of 384 to a factor 2 ($\nu$: 226) |
+# | the same: $p$ | softened SVM | 449 of 459 compared runs within 1 degree |
+# | random, as one: $p$ | relaxed SVM, slowly | median angle 8.4, ten times later 5.8 degrees |
 # | undecided, $\tau = 0$: attention | exercise 09.4 | 335 of 491 within 0.01 (if it stayed: 84) |
-# | late: attention | exercise 09.4 | 134 of 201 within 0.01 (if it stayed: 65) |
+# | late: attention | exercise 09.4 | 134 of 201 within 0.01 (constant 0.99: 103) |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

@@ -49,9 +49,7 @@ def test_the_lessons_plain_descent_is_plain_descent(lesson):
         optimizer.step()
     np.testing.assert_allclose(path_v[-1, 0], model.head.v.detach(), atol=1e-9)
     np.testing.assert_allclose(path_p[-1, 0], model.p.detach(), atol=1e-9)
-    moves = np.diff(
-        np.concatenate(lesson["descend"](X, y, 1.0, 50, rule=lesson["as_a_pair"]), axis=-1), axis=0
-    )
+    moves = np.diff(np.concatenate(lesson["descend"](X, y, 1.0, 50, rule=lesson["as_one"]), axis=-1), axis=0)
     np.testing.assert_allclose(np.linalg.norm(moves, axis=-1), 0.1, rtol=1e-9)
 
 
@@ -107,7 +105,7 @@ def test_the_leads_keep_the_difference_that_the_two_svms_foretell(second, lesson
     lam = np.linalg.solve(a.T, lesson["token_svm"](X, np.array([1.0, 1, 0])))
     mu = np.linalg.solve((y[:2, None] * a).T, lesson["label_svm"](X[:, 1], y))
     told = np.diff(lasting_leads(np.ones(2), mu, lam)).item()
-    _, p = lesson["descend"](X, y, 1.0, 3000, rule=lesson["as_a_pair"], every=3000)
+    _, p = lesson["descend"](X, y, 1.0, 3000, rule=lesson["as_one"], every=3000)
     leads = a @ p[-1, 0]
     assert abs(told) > 0.1
     assert leads[1] - leads[0] == pytest.approx(told, abs=0.01)
@@ -136,7 +134,7 @@ def with_a_third(lesson, q, leads, steps):
     X, y = lesson["toy"](0.0)
     X = np.stack([X] * len(leads))
     X[:, 2] = [[(0, q), (lead, 1 + q)] for lead in leads]
-    v, p = lesson["descend"](X, y, 1.0, steps, lr=0.5, rule=lesson["as_a_pair"])
+    v, p = lesson["descend"](X, y, 1.0, steps, lr=0.5, rule=lesson["as_one"])
     margin = 1 + (p[-1] @ np.array([[1, 1], [1, -1]])).min(axis=1) / np.linalg.norm(v[-1], axis=1)
     return lesson["attention"](p, X)[:, :, 2, 1], margin
 
