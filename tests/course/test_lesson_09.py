@@ -168,3 +168,17 @@ def test_the_rate_of_the_leads_is_that_of_their_differences(first, second, rate)
     assert nu == pytest.approx(rate, abs=1e-3)
     rates = np.sort(np.linalg.eigvals((a @ a.T * lam).numpy()).real)
     np.testing.assert_allclose(rates, np.sort([1, nu]), atol=1e-9)
+
+
+@pytest.mark.parametrize("first", [2.4, 2.6])
+def test_what_the_leads_lack_dies_at_the_rate_of_the_smallest_eigenvalue(first, lesson):
+    X, y = lesson["toy"](0.5)
+    X[1, 1] = (first, -1)
+    a = X[:2, 1]
+    lam = np.linalg.solve(a.T, lesson["token_svm"](X, np.array([1.0, 1, 0])))
+    mu = np.linalg.solve((y[:2, None] * a).T, lesson["label_svm"](X[:, 1], y))
+    _, p = lesson["descend"](X, y, 1.0, 8000, rule=lesson["as_one"], every=1000)
+    leads = p[:, 0] @ a.T
+    lack = np.diff(lasting_leads(np.ones(2), mu, lam)).item() - (leads[:, 1] - leads[:, 0])
+    slope = np.log(lack[1] / lack[8]) / (leads[8].min() - leads[1].min())
+    assert slope == pytest.approx(np.trace(a @ a.T * lam) - 1, rel=0.15)
