@@ -4,10 +4,10 @@ Tarzanagh et al. 2023, informally: along the path v -> v_mm = argmin ||v|| s.t. 
 p -> its Att-SVM; where only S are support vectors of v_mm, p obeys the relaxed one, right-hand side 1 in S
 and 0 outside. Measured (and argued in the lesson): for a ratio omega = ||v|| / ||p|| right-hand sides are
 max(0, 1 - kappa (u_i - 1)), where kappa is such that kappa ||v_mm|| = omega ||p(kappa)||. So the relaxed
-limit needs a head that grows fast enough: omega beyond a border that the signed outputs outside S set. A
+limit needs a head that grows fast enough: omega beyond a ratio that the signed outputs outside S set. A
 slower head has the softened limit, also where p is pulled the other way. A sequence whose side 0 is tight
 keeps soft attention, with the signed output u_min + lead, if one of its tokens is below
-the margin. From some starts a slow head is trapped.
+the level. From some starts a slow head is trapped.
 """
 
 import pytest
