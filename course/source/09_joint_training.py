@@ -187,7 +187,7 @@ show(
 # foretell the directions only: a path may keep a bounded distance from its ray.
 #
 # At lift $\frac12$: there the *speed* of the head decides the *direction* of the prompt. At lift 0 all three
-# paths of Figure 1 take the same one.
+# paths of Figure 1 go the same way.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.2 The head's SVM
@@ -670,12 +670,14 @@ print(f"{both.sum()} of {both.size} runs are decided at both steps; their median
 for name, part in (("degrees to p_rel", off), ("Delta", Deltas)):
     print(f"{name:16s} step 3,000 {np.median(part[:, 0][both]):6.2f}   30,000", end=" ")
     print(f"{np.median(part[:, 1][both]):6.2f}   quotient {np.median((part[:, 1] / part[:, 0])[both]):.2f}")
+spread = np.quantile((Deltas[:, 1] / Deltas[:, 0])[both], [0.05, 0.95])
+print("in nine runs of ten the quotient of Delta is between {:.2f} and {:.2f}".format(*spread))
 assert both.sum() == 415
 
 # %% [markdown]
 # **After 30,000 steps $p$ is still 5.8 degrees away from the relaxed SVM**, in the median: this is how near
 # it gets. From step 3,000 on the angle has fallen by about a third, like $1/\Delta$. (No test of that law:
-# the factor is much the same in all runs.)
+# $\Delta$ grows by much the same factor in all runs.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 What attention is left
