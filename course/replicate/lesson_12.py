@@ -183,30 +183,6 @@ def tried(kind: str, *sweeps):
     return np.concatenate([one.code.values.ravel() for one in of_kind]), np.concatenate(rivals)
 
 
-def by_size(ends, rivals):
-    """For each line of `tried` (a size and d): of the runs that could be global the mean number of locally
-    optimal choices, how many they are, and how many are global."""
-    can = rivals >= 0
-    return ((rivals + 1) * can).sum(axis=1) / can.sum(axis=1), can.sum(axis=1), (ends == GLOBAL).sum(axis=1)
-
-
-def spread(ends, rivals):
-    """How much the lines of `tried` (a size and d each) differ in their shares of global runs.
-
-    Returns:
-        Pearson's chi-squared for 1 to 4 rivals, over lines with at least 10 such runs, added up; and its
-        mean, if only chance decides.
-    """
-    found, mean = 0.0, 0
-    for number in (1, 2, 3, 4):
-        won, of = ((which & (rivals == number)).sum(axis=1) for which in (ends == GLOBAL, ends == ends))
-        won, of = won[of > 9], of[of > 9]
-        share = won.sum() / of.sum()
-        found += ((won - share * of) ** 2 / (share * (1 - share) * of)).sum()
-        mean += len(of) - 1
-    return found, mean
-
-
 def stored(n, T, places):
     """The problems of stored runs (d, seed of its batch of 100, place in it), all in n T coordinates."""
     keys, z, scores = [], [], []

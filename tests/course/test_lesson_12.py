@@ -47,25 +47,6 @@ def test_a_run_is_stuck_where_there_is_a_minimum_only():
     assert minimum.tolist() == [True, False] == undecided.tolist()
 
 
-def test_the_spread_between_sizes_is_what_chance_makes_it():
-    """Shares that depend on the rivals alone give the mean, those that depend on the size much more."""
-    rng = np.random.default_rng(0)
-    rivals = rng.integers(-1, 6, size=(11, 500))
-    share = 1 - 0.1 * rivals
-    ends = [
-        np.where(rng.random((11, 500)) < one, runs.GLOBAL, runs.LOCAL)
-        for one in (share, share - 0.05 * np.arange(11)[:, None] / 2)
-    ]
-    (alike, mean), (apart, same) = (runs.spread(one, rivals) for one in ends)
-    assert mean == same == 40
-    assert alike < 60
-    assert apart > 100
-    number, can, won = runs.by_size(ends[0], np.where(rivals < 0, -1, 2))
-    np.testing.assert_allclose(number, 3)
-    assert (can == (rivals >= 0).sum(axis=1)).all()
-    assert (won == (ends[0] == runs.GLOBAL).sum(axis=1)).all()
-
-
 def test_stored_problems_are_those_of_their_batches():
     from mini_attn.sweep.design import batch_seed
 

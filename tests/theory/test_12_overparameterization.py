@@ -108,18 +108,15 @@ def test_orthogonal_tokens_and_queries_make_every_run_global(lr):
         assert bool((code == runs.GLOBAL).all()) == every
 
 
-def test_rivals_are_escaped_by_their_number_whatever_the_dimension():
-    one, pooled, many = [], [], []
-    for d in (4, 24):
-        tokens = runs.compressed(data.random_tokens(2, 5, d, trials=500, seed=12))
-        model = runs.attend("p", tokens.keys.shape[-1], 500)
-        won = runs.words(runs.descend(model, tokens, 600), tokens) == runs.GLOBAL
-        rivals, can = runs.wrong_winners("p", tokens)[0], runs.possible("p", tokens)
-        for chances, which in ((one, (rivals == 1) & can), (pooled, rivals > 0), (many, (rivals > 3) & can)):
-            chances.append(won[which].double().mean())
-    assert pooled[1] > pooled[0] + 0.2
-    assert abs(one[1] - one[0]) < 0.08  # so the rise is that of the mix
-    assert many[0] < one[0] - 0.25
+@pytest.mark.parametrize("d", [4, 24])
+def test_the_more_rivals_the_fewer_runs_are_global_but_more_than_with_equal_chances(d):
+    tokens = runs.compressed(data.random_tokens(2, 5, d, trials=500, seed=12))
+    won = runs.ends("p", tokens) == runs.GLOBAL
+    rivals, can = runs.wrong_winners("p", tokens)[0], runs.possible("p", tokens)
+    one, two, many = (won[which & can].double().mean() for which in (rivals == 1, rivals == 2, rivals > 3))
+    assert one > two + 0.04 > many
+    assert one > 0.5 + 0.2
+    assert two > 1 / 3 + 0.2
 
 
 @pytest.mark.parametrize(("n", "T", "d"), [(2, 4, 3), (4, 3, 4), (5, 2, 6)])
@@ -225,13 +222,12 @@ def test_fewer_dimensions_than_the_count_can_leave_a_stationary_point():
 
 
 def locally_optimal(kind, n, T, d, trials=1200, seed=61):
-    """The mean number of locally optimal choices, from drawn ones; and what independent scores would give,
-    with the support tokens of these choices and with as many at random places."""
+    """The mean number of locally optimal choices, from drawn ones; and what independent scores and as many
+    support tokens at random places would give."""
     tokens = runs.compressed(data.random_tokens(n, T, d, trials=trials, seed=seed))
     draws = [runs.drawn_choice(kind, tokens, seed + 1 + draw, heads=32) for draw in range(4)]
     can, k, chance = (torch.cat(each).numpy() for each in zip(*draws, strict=True))
-    own, random = can / (1 + k).prod(axis=1), can * win_all(n, T)[k.sum(axis=1)]
-    return [T**n * of.mean() for of in (chance, own, random)]
+    return [T**n * of.mean() for of in (chance, can * win_all(n, T)[k.sum(axis=1)])]
 
 
 @pytest.mark.parametrize(("kind", "n", "T", "d"), [("p", 3, 4, 4), ("p", 3, 4, 16), ("W", 2, 6, 4)])
@@ -247,9 +243,8 @@ def test_drawn_choices_count_the_locally_optimal_ones(kind, n, T, d):
 )
 def test_fewer_choices_win_than_with_independent_scores_and_random_support_tokens(kind, n, T, dimensions):
     for d in dimensions:
-        number, own, random = locally_optimal(kind, n, T, d)
-        assert number < own < random
-        assert kind == "p" or own / number > random / own
+        number, predicted = locally_optimal(kind, n, T, d)
+        assert 1.03 < predicted / number < (1.6 if kind == "p" else 4)
 
 
 @pytest.mark.parametrize(
@@ -311,23 +306,6 @@ def test_downhill_is_the_same_with_more_steps():
     tokens = data.random_tokens(8, 6, 2, trials=200, seed=5)
     few, many = (runs.downhill("p", tokens, steps=steps)[1] for steps in (100, 300))
     assert (few != many).sum() <= 2
-
-
-@pytest.mark.parametrize(("n", "T", "d"), [(5, 4, (4, 6, 2)), (8, 6, (8, 12, 3))])
-def test_on_the_sphere_the_law_holds_nearly_for_p_and_says_too_little_for_w(n, T, d):
-    """Tokens of length 1: for p the law's share; for W with few dimensions more choices are possible."""
-    measured = [
-        float(
-            runs.drawn_choice(kind, data.random_tokens(n, T, one, trials=1000, seed=94), 95, 2)[0]
-            .double()
-            .mean()
-        )
-        for kind, one in zip("ppW", d, strict=True)
-    ]
-    law = [probability(distribution(T), n, one, kind) for kind, one in zip("ppW", d, strict=True)]
-    assert np.abs(np.subtract(measured, law))[:2].max() < 0.05
-    gaussian = runs.first_choice("W", *runs.gaussian(n, T, d[2], 1000, seed=96)).mean()
-    assert measured[2] > gaussian + 0.02
 
 
 def test_two_tokens_are_covers_count():
