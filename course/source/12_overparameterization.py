@@ -17,7 +17,7 @@
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, locally optimal choices) and the
 # matrix $W$ of [lesson 10](10_cross_self_attention.ipynb). About 90 minutes (135 with a pencil), without
-# the optional section and the proof in 12.3.
+# the optional sections and the proof in 12.3.
 
 # %%
 import math
@@ -172,9 +172,9 @@ def enough(n, T):
 check("12.1", enough)
 
 # %% [markdown]
-# So $d \ge T - 1$ and $d^2 \ge n\,(T - 1)$. We call this **the count**. It asks for less than the theorem:
-# 100 sequences of two tokens need 10 dimensions, not 100. For $p$, with its $d$ parameters, the count is
-# $d \ge n\,(T - 1)$.
+# So $d \ge T - 1$ and $d^2 \ge n\,(T - 1)$. We call this **the count**. It never asks for more than the
+# theorem, and often for less: 100 sequences of two tokens need 10 dimensions, not 100. For $p$, with its $d$
+# parameters, the count is $d \ge n\,(T - 1)$.
 #
 # <details><summary>Why nothing else forbids it: dealing cards</summary>
 #
@@ -285,8 +285,7 @@ assert runs.grown(direction) == 8, again.format("12.2")
 # </details>
 #
 # Linearly independent queries are always separable. So for almost all data **no finite $W$ is stationary if
-# $d \ge n$, or if the count holds**. Section 12.7 looks for stationary points in fewer
-# dimensions.
+# $d \ge n$, or if the count holds**. Section 12.7 looks for stationary points in fewer dimensions.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.3 Possible for a random choice
@@ -352,7 +351,7 @@ assert ties(np.array([[0, 3, 1]])) == 1, again.format("12.3")
 
 
 # %% jupyter={"source_hidden": true}
-def draw_cone(ax, points, tied, angle, title):
+def draw_cone(ax, points, tied, angle):
     """Points of a plane by their number of ties, round a cone that opens to the right."""
     turn = {way: np.exp(1j * way * np.radians(angle / 2)) for way in (1, -1)}
     halo = {"path_effects": [withStroke(linewidth=4, foreground="white")], "ha": "center", "va": "center"}
@@ -369,14 +368,14 @@ def draw_cone(ax, points, tied, angle, title):
     ax.annotate("", (0, 0), (-1.9, 0.25), arrowprops=arrow)
     ax.text(2.7, 0, f"$j = 0$\n{angle}°", **halo)
     ax.text(-2.7, 0.1, f"$j = 2$\n{180 - angle}°", **halo)
-    ax.set(xlim=(-3.3, 3.3), ylim=(-3.3, 3.3), aspect="equal", title=title)
+    ax.set(xlim=(-3.3, 3.3), ylim=(-3.3, 3.3), aspect="equal")
     ax.set_axis_off()
 
 
 logits = np.random.default_rng(0).normal(size=(500, 3))
 along_one = logits @ np.array([[2, 0], [-1, np.sqrt(3)], [-1, -np.sqrt(3)]]) / np.sqrt(6)  # the plane
 fig, ax = plt.subplots(figsize=(3.6, 3.4))
-draw_cone(ax, along_one, ties(logits), 120, "three tokens")
+draw_cone(ax, along_one, ties(logits), 120)
 show(
     fig,
     alt="A cloud of points round the tip of a cone that opens by 120 degrees. Points beside it move to an "
@@ -421,8 +420,9 @@ show(
 # > If $T - 1 \le d$, this is the law with $D = d^2$. If $n \le d$, it is $P_1^n$, with $P_1$ the law for one
 # > sequence and $D = d$.
 #
-# A sketch of the proof is folded away at the end of this section. If
-# $T - 1 \le d$, with many sequences half of the choices are possible near $d = \sqrt{n\,\nu_T}$. For much
+# A sketch of the proof is folded away at the end of this section.
+#
+# If $T - 1 \le d$, with many sequences half of the choices are possible near $d = \sqrt{n\,\nu_T}$. For much
 # longer sequences this is too few, as the choice must be possible in each sequence by itself, with the chance
 # $P_1$, so that $P \le P_1^n$.
 
@@ -723,7 +723,7 @@ for kind, d in zip("ppppWWWW", (8, 12, 24, 64, 3, 4, 8, 24), strict=True):
 # possible, then each of them has more support tokens to beat.
 #
 # **The prediction claims too much**: in this table 1.1 to 1.3 times the real number for $p$, and about 2 to 3
-# times for $W$. So the two assumptions together do not hold, and they are worse for $W$.
+# times for $W$. So the two assumptions together do not hold, and for $W$ they are further off.
 #
 # Does the number decide how often training finds the best choice? Figure 4 has 2,000 stored runs of $p$ and
 # of $W$ at each $d$, with more draws.
