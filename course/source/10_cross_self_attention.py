@@ -312,7 +312,6 @@ for n in (2, 6, 30):
     several = data.random_tokens(n=n, T=2, d=10, trials=20, seed=0)
     ranks = torch.linalg.matrix_rank(att_svm(several, several.optimal).value, rtol=1e-4)
     print(f"n = {n:2d}, d = 10: rank {ranks.min()} to {ranks.max()} in 20 trials")
-    assert ranks.max() == min(n, 10)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.5 The paper's data
@@ -366,7 +365,7 @@ show(
     fig,
     alt="Cosine of W to the two SVMs against steps of constant length. The mean cosine to the Frobenius SVM "
     "rises to above 0.99; that to the nuclear SVM levels off near 0.86, where a dotted line shows the mean "
-    "cosine between the two SVMs. The bands are wide until step 400 or so.",
+    "cosine between the two SVMs. The first band narrows to nothing, the second does not.",
 )
 
 # %% [markdown]
@@ -629,8 +628,8 @@ show(
 # **Figure 3.** Curves: the share foreseen in the form, for $r \ge 1$. Dots, with their $d$: the share found
 # after the first step.
 #
-# After the first step, where $r$ is near $T$, queries attend to themselves at $T = 8$, $d = 40$ and mostly do
-# not at $T = 30$, $d = 10$. In figure 3 more tokens lower the share: at $r = d$ from about .9 to .7.
+# After the first step queries attend to themselves at $T = 8$, $d = 40$ and mostly do not at $T = 30$,
+# $d = 10$. In figure 3 more tokens lower the share: at $r = d$ from about .9 to .7.
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Self-attention against cross-attention
 #
@@ -662,8 +661,7 @@ for n, trials in ((1, 1000), (6, 100), (50, 15)):
         logits = torch.einsum("kitd,rkde,kie->rkit", tokens.X, records, tokens.z)
         shares += (logits.argmax(-1) == 0).double().mean((1, 2)).tolist()
     feasible = int((att_svm(crossed, crossed.optimal).status == "optimal").sum())
-    row = "{:13.2f}{:12.2f}{:12.2f}{:12.2f}".format(*shares)
-    print(f"{n:2d}{row}   {feasible:5d} of {trials}")
+    print(f"{n:2d}" + "{:13.2f}{:12.2f}{:12.2f}{:12.2f}".format(*shares) + f"{feasible:8d} of {trials}")
     assert n == 1 or (shares[0] > 0.8 > shares[2]) & (shares[1] > shares[3])
 
 # %% [markdown]
@@ -712,9 +710,10 @@ for n, trials in ((6, 40), (50, 20), (400, 5)):
 # %% [markdown]
 # **Is it $bI$ that is learned? As a rule, yes.** In training only the best tokens asked. Yet at $n = 50$
 # $W_{\mathrm{mm}}$ has the fifth best, too, put itself first in about 97% of the fresh sequences. **As a
-# matrix, no:** there the error is 2.3, and still 1.6 at $n = 400$, half of $\lVert I \rVert_F = 3.2$. Less
-# than a third of $\varepsilon^2$ is then in the form: most of the error is not that $v$ is favoured. And
-# descent ends at $W_{\mathrm{mm}}$ in all 25 trials with $n \ge 50$, in nearly all at $n = 6$.
+# matrix, no:** there the error is about 2.3, and still 1.6 at $n = 400$, half of
+# $\lVert I \rVert_F = 3.2$. Only about .3 of $\varepsilon^2$ is then in the form: most of the error is not
+# that $v$ is favoured. And descent ends at $W_{\mathrm{mm}}$ in all 25 trials with $n \ge 50$, in nearly all
+# at $n = 6$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.9 How fast the error falls *(optional)*
@@ -848,6 +847,7 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
 # | rank of $W_{\mathrm{mm}}$ (10.4) | at most $\min(n, d)$ | 2, 6, 10 at $n = 2, 6, 30$, $d = 10$ |
 # | first step (10.6) | $r / T \to 1$ as $d \to \infty$ | 1.5 to 1.04 at $T = 8$, 1.6 to 1.07 at $T = 30$ |
 # | a random token puts itself first (10.6) | $\mathbb{E}\, F(c)^{T-1}$ | within .04 at the six sizes |
+# | other sequences (10.7) | best queries help, random ones do not | at $n = 50$: .68 to .99, and to .39 |
 # | $W_{\mathrm{mm}} / \bar b - I$ (10.9) | falls as $n^{-1/(d-1)}$ | within two s.e. at $T = 2$, $d = 2, 4$ |
 
 # %% [markdown]

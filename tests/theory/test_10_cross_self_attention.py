@@ -2,11 +2,10 @@
 
 Tarzanagh et al. 2023, "Transformers as Support Vector Machines", informally: gradient descent on W converges
 in direction to W_mm = argmin ||W||_F s.t. (x_alpha - x_t)^T W z >= 1 for a locally optimal alpha;
-rank W_mm <= min(n, d). Argued and measured in the lesson: the part of a start outside the span of the
-comparisons stays under plain gradient steps, and bounds the cosine; two queries at an angle have margins
-cos(angle/2) and sin(angle/2) times the distance of the tokens; in self-attention, where sequences agree, W
-goes towards b (I - ee^T) + b_v ee^T, e along v; descent and the followed branch of the path end at the
-SVM of a local choice, and the path itself at that of the best tokens; as data grow, W_mm tends to b I.
+rank W_mm <= min(n, d). Argued and measured in the lesson: in self-attention W goes towards
+b (I - ee^T) + b_v ee^T, e along v; descent and the followed branch of the path end at the SVM of a local
+choice, and the path itself at that of the best tokens; as data grow, W_mm tends to b I. And beyond it: the
+part of a start outside the span of the comparisons stays under plain gradient steps, and bounds the cosine.
 """
 
 from dataclasses import replace
