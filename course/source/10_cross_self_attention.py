@@ -285,7 +285,7 @@ by_sequence = zip(one.X, one.z, one.optimal, strict=True)  # tokens, query and b
 points = torch.stack([torch.outer(x[a] - x[t], q) for x, q, a in by_sequence for t in range(8) if t != a])
 plain = svm.solve(svm.label_problem(points.flatten(1), torch.ones(42)))  # 42 points in 100 dimensions
 W_mm = plain.value.reshape(10, 10)
-leads = geometry.margins(models.CrossAttention(10, init=W_mm).logits(one), one.optimal)
+leads = geometry.margins(models.CrossAttention(10, init=W_mm).logits(one), one.optimal)  # of the best
 print(f"{len(points)} points; W_mm: norm {W_mm.norm():.4f}, least lead {leads.min():.4f}")
 
 # %% [markdown]
@@ -847,7 +847,7 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
 # | rank of $W_{\mathrm{mm}}$ (10.4) | at most $\min(n, d)$ | 2, 6, 10 at $n = 2, 6, 30$, $d = 10$ |
 # | first step (10.6) | $r / T \to 1$ as $d \to \infty$ | 1.5 to 1.04 at $T = 8$, 1.6 to 1.07 at $T = 30$ |
 # | a random token puts itself first (10.6) | $\mathbb{E}\, F(c)^{T-1}$ | within .04 at the six sizes |
-# | other sequences (10.7) | best queries help, random ones do not | at $n = 50$: .68 to .99, and to .39 |
+# | other sequences (10.7) | best queries help, random disturb | step 1, $n = 1, 50$: .68, .99; .68, .39 |
 # | $W_{\mathrm{mm}} / \bar b - I$ (10.9) | falls as $n^{-1/(d-1)}$ | within two s.e. at $T = 2$, $d = 2, 4$ |
 
 # %% [markdown]
