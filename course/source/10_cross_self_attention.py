@@ -58,7 +58,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # put the chosen token ahead of every other token of its sequence by at least 1.
 #
 # The cell draws two small data sets in the plane (`random_tokens`: all vectors uniform on the unit sphere,
-# labels fair coins). It trains $W$ (`CrossAttention`) and, as lesson 11 will, two matrices with
+# labels fair coins). It trains $W$ (`CrossAttention`) and, by lesson 11's method, two matrices with
 # $W = K Q^\top$ (`FactoredAttention`).
 
 
@@ -629,7 +629,7 @@ show(
 # after the first step.
 #
 # After the first step queries attend to themselves at $T = 8$, $d = 40$ and mostly do not at $T = 30$,
-# $d = 10$. In figure 3 more tokens lower the share: at $r = d$ from about .9 to .7.
+# $d = 10$. In figure 3 more tokens lower the share: at $r = d = 10$ from about .9 to .7.
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Self-attention against cross-attention
 #
