@@ -287,8 +287,8 @@ check("13.2", both_parts)
 
 # %% [markdown]
 # For our one sequence only $p = W z$ matters. In the plane it should tend to $p_{\mathrm{fin}} =
-# W_{\mathrm{fin}}z$ plus a growing multiple of $p_{\mathrm{dir}} = W_{\mathrm{dir}}z$.
-# `mixtures.best_mixture` climbs to the best shares.
+# W_{\mathrm{fin}}z$ plus a growing multiple of $p_{\mathrm{dir}} = W_{\mathrm{dir}}z$, and Figure 2 below
+# will show it. `mixtures.best_mixture` climbs to the best shares.
 
 
 # %%
@@ -338,7 +338,8 @@ print(f"best mixture {s_best}, p_fin {p_fin}, p_dir {p_dir}")
 # <details><summary>Hint 1</summary>
 #
 # At $w(R)$ the gradient of the sum is along $w$, which far out is nearly along $w_{\mathrm{dir}}$. To what
-# are the terms of the sum then proportional? </details>
+# are the terms of the sum then proportional?
+# </details>
 # <details><summary>Hint 2</summary>
 #
 # Their logarithms give $F_t \cdot w_3$ up to one constant, and $w_3 \perp w_{\mathrm{dir}}$ settles the
@@ -384,7 +385,7 @@ assert gap < 0.001, again.format("13.3")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.5 Descent bounces
 #
-# Does descent get that far? In the plane, with the label $-1$, we let it take *normalised* steps, all of the
+# Does descent get far out? In the plane, with the label $-1$, we let it take *normalised* steps, all of the
 # same length $\eta$, straight down the loss $-y f = f$.
 
 
@@ -406,13 +407,16 @@ lengths = np.linalg.norm(walk[1:] + walk[:-1], axis=-1) / 2  # of p midway betwe
 
 # %% [markdown]
 # The loss is a **valley** (Figure 2): steep across, where the kept ratio changes, and nearly flat along its
-# floor, where only the lag grows. So each step jumps across the floor to about $\eta/2$ beyond it, and the
-# next one jumps back.
+# floor, where only the lag grows. So each step of this walk jumps across the floor to about $\eta/2$ beyond
+# it, and the next one jumps back.
 #
-# There the gradient is nearly all across, of length $H\eta/2$ with the curvature $H$ across. So a normalised
-# step is a plain one of size $\eta / (H\eta/2) = 2/H$, the *edge of stability*. Along the floor such steps
-# gain little: the slope along it falls like $e^{-R/N}$, so that $j$ steps lead to $R \approx N \log j$ plus a
-# constant.
+# At $\eta/2$ beyond the floor the gradient is nearly all across, and has the length $H\eta/2$, where $H$ is
+# the curvature across. So a normalised step is a plain one of size $\eta / (H\eta/2) = 2/H$, the *edge of
+# stability*.
+#
+# Along the floor such steps gain little. The lag is $R/N$ and a constant, so the slope along the floor falls
+# like $e^{-R/N}$. A length that grows by a constant times $e^{-R/N}$ with each step is $R \approx N \log j$
+# plus a constant after $j$ steps.
 
 
 # %%
@@ -436,9 +440,9 @@ assert np.allclose(more, 1, atol=0.02), again.format("13.2")
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.3), width_ratios=(1.25, 1))
 fig.get_layout_engine().set(wspace=0.06)
 plane = np.stack(np.meshgrid(np.linspace(-6, 0.4, 129), np.linspace(-0.4, 0.3, 97)))
-above = head(softmax(x @ plane.reshape(2, -1), axis=0).T @ x, V).reshape(97, 129) - head(s_best @ x, V)
+height = head(softmax(x @ plane.reshape(2, -1), axis=0).T @ x, V).reshape(97, 129) - head(s_best @ x, V)
 levels = np.arange(-4, 0.6, 0.5)
-shades = left.contourf(*plane, np.log10(above.clip(1e-9)), levels=levels, cmap="Blues_r", extend="both")
+shades = left.contourf(*plane, np.log10(height.clip(1e-9)), levels=levels, cmap="Blues_r", extend="both")
 fig.colorbar(shades, ax=left, ticks=[-4, -3, -2, -1, 0], label="$\\log_{10}$ (best $y f$ $-$ $y f$)")
 valley = p_fin + np.array([[0.0], [9.0]]) * p_dir
 left.plot(*valley.T, "--", color=BLACK, linewidth=1)
@@ -468,8 +472,8 @@ show(
 # steps.
 
 # %% [markdown]
-# **From 1,000 steps on, with both $\eta$, ten times the steps add only $N \log 10$.** So to see where $W$
-# goes we need something better than descent.
+# **From 1,000 to 10,000 steps, with both $\eta$, $R$ grows by only $N \log 10$**, and as much again for each
+# tenfold of steps (Figure 2). To see where $W$ goes we need something better than descent.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 Which tokens are kept?
@@ -520,10 +524,10 @@ for name, values in (("kept", kept), ("N times rates", rates * solution.objectiv
 # The first and the third sequence keep one token. The second keeps its best token and the two to which an
 # edge rises. The lags match every rate.
 #
-# **Are the parts right?** `lesson_13.ends` follows the paths of all 200 problems to $R = 32$ (a few stop before,
-# and are read where they stop). We measure how far $W$ is from the best multiple of $W_{\mathrm{dir}}$, alone
-# and with $W_{\mathrm{fin}}$. Last comes $W_{\mathrm{fin}} + w(R)$, which `mixtures.mixture_path` finds from
-# the kept tokens' shares.
+# **Are the parts right?** `lesson_13.ends` follows the paths of all 200 problems to $R = 32$ (a few stop
+# before, and are read where they stop). We measure how far $W$ is from the best multiple of
+# $W_{\mathrm{dir}}$, alone and with $W_{\mathrm{fin}}$. Last comes $W_{\mathrm{fin}} + w(R)$, which
+# `mixtures.mixture_path` finds from the kept tokens' shares.
 
 
 # %%
@@ -533,25 +537,24 @@ sums = mixtures.mixture_path(all_heads, drawn, shares, radii)["W"].flatten(-2).n
 misses = []
 for k, (W, W_dir, W_fin, *_) in enumerate(ended):  # matrices as vectors
     same_R = np.abs(radii - np.linalg.norm(W)).argmin()
-    rests = [
-        *lesson_13.beside([W, W - W_fin], W_dir),
-        W - sums[same_R, k],
-    ]  # beside: less the part along W_dir
-    misses.append(np.linalg.norm(rests, axis=1))
+    rests = lesson_13.beside([W, W - W_fin], W_dir)  # less the part along W_dir
+    misses.append(np.linalg.norm([*rests, W - sums[same_R, k]], axis=1))
 for name, miss in zip(("W_dir", "W_dir and W_fin", "W_fin + w(R)"), np.transpose(misses), strict=True):
-    print(f"W less {name:15s}: median {np.median(miss):.2f}, below 0.01 in {(miss < 0.01).sum()} of 200 runs")
+    near = (miss < 0.01).sum()
+    print(f"W less {name:15s}: median {np.median(miss):.2f}, below 0.01 in {near} of 200 runs")
 print(f"W less W_fin + w(R): at most {miss.max():.1f}")
 assert np.allclose(np.median(misses, axis=0), [3.69, 3.19, 0], atol=0.01)
 
 # %% [markdown]
 # **At $R = 32$ $W$ is $W_{\mathrm{fin}} + w(R)$: within 0.01 in 190 of 200 runs, and within 0.6 in all.**
-# $W_{\mathrm{fin}}$ and a multiple of $W_{\mathrm{dir}}$ alone miss it by about 3, the bounded matrix of
-# 13.3's box.
+# With $W_{\mathrm{dir}}$ alone for $w(R)$ the distance is about 3: that is the bounded matrix of 13.3's box,
+# less $W_{\mathrm{fin}}$.
 #
 # <details><summary>Where it fails</summary>
 #
-# The sum leaves out the tokens that help, and terms smaller by about $e^{-R/N}$. So it misses some $W$: where
-# $R/N$ is small (mostly at $d = 4$), a cost is near 0, or the lag of a token that helps is near 1.
+# The sum leaves out the tokens that help, and terms smaller by about $e^{-R/N}$. So it misses $W$ by more
+# where $R/N$ is small, a dropped token's cost is near 0, or the lag of a token that helps is near 1.
+# </details>
 #
 # **Now a full count**, in 200 problems for each of $d = 4, 6, 8, 10$ and three heads: $\phi =
 # \mathrm{gelu}(4\,\cdot)$ and $\tanh(4\,\cdot)$ with the mean logistic loss, and $\mathrm{gelu}(256\,\cdot)$,
@@ -581,19 +584,19 @@ kink = accepted[2] & mix[2] & (units >= m - 1)
 print(f"near-ReLU: {kink.any(-1).sum()} runs, {kink.sum()} of {(accepted & mix)[2].sum()} mixtures at a kink")
 
 # %% [markdown]
+# For each head at least 93% of the runs are accepted.
+#
 # **Which tokens?** With gelu and the label $-1$ a sequence keeps those of the best mixture, in 1,364 of 1,391
 # cases. With the label $+1$ it keeps one token, the best one in 836 of 1,000: the path is local. With tanh
 # the best mixture's tokens are kept in 2,286 of 2,400.
 #
 # **Several or one?** The bend of the head decides, through the edge rule. With gelu only the label $-1$
-# mixes, and the rule is wrong in 10 of 2,391 sequences. To guess that every $-1$ mixes would be wrong in 108.
-# With tanh the rule is no theorem, and wrong in 90 of 2,400, where to guess that none mixes would be wrong in
-# 656.
+# mixes, and the rule is wrong in 10 of 2,391 sequences; the guess that every $-1$ mixes is wrong in 108. With
+# tanh the rule is no theorem. It is wrong in 90 of 2,400, and the guess that none mixes in 656.
 #
 # **Of the near-ReLU's 744 accepted runs 692 (93%) end with some sequence at a kink.** A ReLU is linear
 # between its kinks, so a mixture is *strictly* best only at one, and there 13.3's limit says nothing. Nor
-# does the rule help: it is wrong in 59 of 2,232, where to guess that just the label $-1$ mixes is wrong in
-# 43.
+# does the rule help: it is wrong in 59 of 2,232, and the guess that just the label $-1$ mixes in 43.
 #
 # <details><summary>At how many kinks</summary>
 #
@@ -621,17 +624,17 @@ h = torch.einsum("bntd,jbde,bne->jbnt", forty.X, W, forty.z).numpy()
 s, early = softmax(h, axis=-1), list(STEPS).index(3000)
 held = torch.tensor(s[-1] > 0.005)  # not lost
 rest = mixtures.on_face(forty_heads, forty, torch.tensor(s[-1]) * held)  # the best shares of these
-without = (~held & (mixtures.costs(forty_heads, forty, rest) < 0)).any(-1).any(-1).numpy()
-as_path = (held == (shares[120:160] > 0)).all(-1).all(-1).numpy()
-print(f"step 30,000: the path's tokens in {as_path.sum()} of 40 runs, a lost one helps in {without.sum()}")
+missing = (~held & (mixtures.costs(forty_heads, forty, rest) < 0)).any(-1).any(-1).numpy()
+arrived = (held == (shares[120:160] > 0)).all(-1).all(-1).numpy()
+print(f"step 30,000: the path's tokens in {arrived.sum()} of 40 runs, a lost one helps in {missing.sum()}")
 print("run 138: path", shares[138, 1].numpy(), "after 3,000, 30,000 steps", *s[[early, -1], 18, 1])
-assert (without != as_path).all()
+assert (missing != arrived).all()
 
 
 # %% [markdown]
 # **After 30,000 steps 37 of 40 runs are at the path's tokens. The other 3 have lost one that helps.** Run
-# 138, chosen for this, had lost one after 3,000 steps and then got it back. **When does a lost token come
-# back?**
+# 138, chosen for this, had also lost one after 3,000 steps, token 1 of its second sequence, and then got it
+# back. **When does a lost token come back?**
 #
 # As in 13.5 we take each step for a plain one of size $2/H$, with $H$ the largest curvature of $L$ at step
 # 3,000. Then $j$ steps are about *gradient flow*, $dW/d\tau = -\nabla L$, for the time $\tau = 2j/H$.
@@ -665,7 +668,7 @@ assert (without != as_path).all()
 # ★★☆ · 10 minutes
 #
 # After `now` steps a token that helps has the pull $\pi < 0$ and the attention $s$, below 1/2 %. If it were
-# the only lost token, so that $K$ is one number, at which step would it have 1/2 % again?
+# the only lost token, so that $K = F_t \cdot F_t$ is one number, at which step would it have 1/2 % again?
 #
 # **Predict first.** If $|\pi|$ were twice as large, with the same $s$, how much sooner would it be back?
 #
@@ -701,25 +704,22 @@ def growth(pull, K):
     return 1 - K @ pull
 
 
-def first_back(pull, K, s, now=3000, until=60_000, width=0.001):
+def first_back(pull, K, s, now=3000, last=60_000, width=0.001):
     """The step at which one of the lost tokens, with attention s, has 1/2 % again, or inf."""
     later = pull
-    for j in now * np.exp(np.arange(0, np.log(until / now), width)):  # tau is a multiple of j
+    for j in now * np.exp(np.arange(0, np.log(last / now), width)):  # tau is a multiple of j
         if (s * (later / pull) / (j / now)).max() > 0.005:  # attention goes as |pull| / tau
             return j
         later = later * np.exp(width * growth(later, K))  # a step of Euler for log|pull|
     return np.inf
 
 
-flow, lost = lesson_13.Flow(*(A[0].numpy() for A in (one.X, one.z, one.y, mlp.V))), s[early, 18] <= 0.005
-tau = 2 * 3000 / flow.steepest(h[early, 18])
-pull, K = flow.pulls(~lost, h[early, 18], tau)
-print(f"pulls {pull.round(2)}, K\n{K.round(2) + 0.0}")
-t = pull.argmin()  # the one that helps
-predicted, alone = (
-    first_back(pull, K, s[early, 18][lost]),
-    back_alone(pull[t], K[t, t], s[early, 18][lost][t], 3000),
-)
+flow = lesson_13.Flow(*(A[0].numpy() for A in (one.X, one.z, one.y, mlp.V)))
+logits, lost = h[early, 18], s[early, 18] <= 0.005
+pull, K = flow.pulls(~lost, logits, 2 * 3000 / flow.steepest(logits))  # the last is tau
+t, small = pull.argmin(), s[early, 18][lost]  # t helps
+print(f"pulls {pull.round(2)}; t = {t}, (K pull)_t = {(K @ pull)[t]:.1f}; K\n{K.round(2) + 0.0}")
+predicted, alone = first_back(pull, K, small), back_alone(pull[t], K[t, t], small[t], 3000)
 found = STEPS[(STEPS > 3000) & (s[:, 18, 1, 0] > 0.005)][0]
 thousands = np.divide([predicted, alone, found], 1000)
 print("back, thousand steps: predicted {:.0f}, alone {:.0f}, found {:.0f}".format(*thousands))
@@ -747,17 +747,19 @@ show(
 
 # %% [markdown]
 # **Alone, token 1 would be back at about 8,000 steps. The tokens that harm hold it off until about 18,000, as
-# the law predicts** (Figure 3).
+# the law predicts** (Figure 3). Of the eight lost tokens the other seven harm. The strongest pull, 1.21, is
+# that of token 4 of the same sequence. At first the harm prevails: $(K\pi)_t > 0$ for token 1, so that its
+# attention falls.
 #
 # **Does the law predict all returns?** `lesson_13.lost_runs` has stored, of 300 problems with gelu for each
 # of $d = 4$ to 8 and 10, the runs that after 3,000 steps mix and have lost a token that helps. A run is
 # *back* when a lost token has 1/2 % again, by step 60,000. `lesson_13.first_return` solves the law as
 # `first_back` does, with steps of its own.
 #
-# The box's conditions in numbers are these. Each kept share is within 1/2 % of its value at rest, itself
-# above 1/2 %. No negative cost is above $-0.01$, as it might turn. No lost token has more than 0.4 %. We
-# chose the numbers with the first runs in view. The fresh runs test them: another seed, $d = 5, 6$, half the
-# steps' length, gelu or tanh.
+# The box's conditions in numbers, at step 3,000, are these. Each kept share is within 1/2 % of its value at
+# rest, itself above 1/2 %. No negative cost is above $-0.01$, as it might turn. No lost token has more than
+# 0.4 %. We chose the numbers with the first runs in view. The fresh runs test them: another seed, $d = 5, 6$,
+# half the steps' length, gelu or tanh.
 
 
 # %%
@@ -819,17 +821,18 @@ show(
 # ## 13.8 The published curves *(optional)*
 #
 # The paper draws the mean of $1 -$ correlation of $W$ with three predictions (best $r$) over descents with a
-# ReLU. Beside it we draw our accepted paths, and 1,000 such descents for each $d$, of which we take those
-# that the paper's rule chooses. Among these we set apart the ones in which some sequence has $f = 0$: there
-# the head is flat, and nothing fixes the shares.
+# ReLU. Beside it (Figure 5) we draw our accepted paths, and 1,000 such descents for each $d$, of which we
+# take those that the paper's rule chooses: a token counts as kept above $10^{-3}$ of attention, none lies
+# between $10^{-6}$ and that, and some token lies below. Among these we set apart the ones in which some
+# sequence has $f = 0$: there the head is flat, and nothing fixes the shares.
 
 
 # %%
 public = measured("13.published").load()
-by_rule = public.apart.where(public.public)
+picked = public.apart.where(public.public)
 paths = runs.at_last.where(runs.accepted > 0)
 groups = dict(zip(("gelu", "tanh", "near-ReLU"), paths, strict=True))
-groups |= {f"descents, {n} f = 0": by_rule.where(c) for n, c in (("some", public.flat), ("no", ~public.flat))}
+groups |= {f"descents, {n} f = 0": picked.where(c) for n, c in (("some", public.flat), ("no", ~public.flat))}
 _, published, reading = rows_13.CURVES["full"]  # the published means, and how well the figure can be read
 curves = {}
 print("W_fin + r W_dir, d = 4, 6, 8, 10: published", published, "; means, verdicts (runs):")
@@ -898,7 +901,7 @@ progress("13")
 # |---|---|---|
 # | which sequences keep several tokens | where an edge rises | wrong: gelu 10 of 2,391, tanh 90 of 2,400 |
 # | which tokens | the best mixture's | gelu, $-1$: 1,364 of 1,391; tanh: 2,286 of 2,400 |
-# | $W$ at $R = 32$ | $W_{\mathrm{fin}} + w(R)$ | within 0.01 in all 40 runs |
+# | $W$ at $R = 32$ | $W_{\mathrm{fin}} + w(R)$ | within 0.01 in 190 of 200 runs |
 # | lost tokens return | the pulls | 32 of 34, and 7 more; if all conditions hold, just the 20 of 104 |
 
 # %% [markdown]
