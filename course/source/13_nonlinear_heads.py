@@ -310,9 +310,10 @@ print(f"best mixture {s_best}, p_fin {p_fin}, p_dir {p_dir}")
 # factor, the sum of $c_{it} s_{it}$ over the dropped tokens, with $s_{it} = s_{ia} e^{-\text{lag}}$ for any
 # kept token $a$. We sum over those with a cost above 0, such as all support tokens.
 #
-# Read matrices as vectors from here on, and let $F_t$ be a dropped token's row $(x_{ia} - x_{it}) z_i^\top$
-# less its part in the span of the equality rows. Then its lag is $(x_{ia} - x_{it})^\top W_{\mathrm{fin}} z_i
-# + F_t \cdot w$, and the sum is
+# Let $F_t$ be a dropped token's row $(x_{ia} - x_{it}) z_i^\top$ less its part in the span of the equality
+# rows, and let $F_t \cdot w$ be the sum of the products of their entries: for such products we read matrices
+# as vectors. The token's lag is then $(x_{ia} - x_{it})^\top W_{\mathrm{fin}} z_i + F_t \cdot w$, and the sum
+# is
 #
 # $$\sum_t q_t e^{-F_t \cdot w}, \qquad q_t = c_{it}\, s_{ia}\, e^{-(x_{ia} - x_{it})^\top W_{\mathrm{fin}}
 # z_i}.$$
