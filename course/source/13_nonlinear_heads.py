@@ -479,9 +479,10 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 Which tokens are kept?
 #
-# Does the edge rule of 13.2 hold in the paper's problems? These have three sequences of four tokens of norm
-# 1, a query for each, random labels (at least one is $-1$), and a fixed head of $d$ hidden units with
-# Gaussian $V$, $\|V\|_F = 1$. `lesson_13.problem` draws 200 of them with $d = 6$. We look first at run 138.
+# By 13.2 a sequence should mix just where $y f$ rises along an edge from its best token. Does this *edge
+# rule* hold in the paper's problems? These have three sequences of four tokens of norm 1, a query for each,
+# random labels (at least one is $-1$), and a fixed head of $d$ hidden units with Gaussian $V$, $\|V\|_F = 1$.
+# `lesson_13.problem` draws 200 of them with $d = 6$. We look first at run 138.
 
 
 # %%
