@@ -385,38 +385,30 @@ def elsewhere(tokens, W: Tensor, chosen: Tensor) -> np.ndarray:
 
 
 def medians(
-    name, path, at, a, b, on, chosen, solution, laws, constant, weights_to_come: Callable, goal
+    path, at, a, b, on, chosen, solution, laws, constant, weights_to_come: Callable, goal, wide: bool = False
 ) -> tuple:
-    """Of a run's problems: medians of the steps by hand, those from which on it stays within the angle, the
-    latter over the former, and its factors, (6,), rounded to what other processors give; how many select
-    other tokens than `chosen`; and how far the median of the law is from that of
-    sqrt(1 + (||u|| / constant)^2), over it."""
-    run = lateness(path, at, a, b, solution, laws, constant, weights_to_come, goal)
-    hand = (constant / math.tan(goal) / a) ** (1 / b) + 0 * run[0]
+    """Of a run's problems the medians, (7,), rounded to what other processors give: the steps by hand, those
+    from which on it stays within the angle, the latter over the former, its clock, its law, what the law is
+    if u is perpendicular to r + r_0, sqrt(1 + (||u|| / constant)^2), and its memory; and how many select
+    other tokens than `chosen`, of which none may stay.
+
+    wide: zigzags so wide that rounding errors grow in them; these are rounded more.
+    """
+    stays, clock, law, kept, u = lateness(path, at, a, b, solution, laws, constant, weights_to_come, goal)
+    hand = (constant / math.tan(goal) / a) ** (1 / b) + 0 * stays
     other = elsewhere(on, path[-1], chosen)
-    assert np.isnan(run[0, other]).all()
-    # rounding errors grow in wide zigzags: coarser there
-    units = (20, 0.2, 0.1, 0.2, 0.1) if name[5:6] == "4" else (20, *4 * [0.01])
-    columns = hand, run[0], run[0] / hand, *run[1:4]
-    row = [u * round(np.nanmedian(x) / u) for u, x in zip((5, *units), columns, strict=True)]
-    square = np.nanmedian(np.hypot(1, run[4]))
-    return row, int(other.sum()), abs(np.nanmedian(run[2]) / square - 1)
-
-
-def memory(
-    W: Tensor, on, chosen: Tensor, laws: list, constant: np.ndarray, weights_to_come: Callable
-) -> tuple:
-    """The law's constant with the memory of W, over `constant`: its median, over the problems where W selects
-    the tokens `chosen`; and how many select others."""
-    other = elsewhere(on, W, chosen)
-    return np.median((across(laws, W, weights_to_come)[2] / constant)[~other]), int(other.sum())
+    assert np.isnan(stays[other]).all()
+    columns = hand, stays, stays / hand, clock, law, np.hypot(1, u), kept
+    units = (5, 20, *4 * [0.1 if wide else 0.01], 0.01)
+    row = [unit * round(np.nanmedian(x) / unit) for unit, x in zip(units, columns, strict=True)]
+    return row, int(other.sum())
 
 
 def forecast(tokens, W: Tensor, R_1: float, runs_away: Callable) -> np.ndarray:
     """The length R at which the first better token is forecast to run away, (trials,), inf where none is.
 
     From weights W of the length R_1 alone: for each token that pushes, `runs_away` gets P, how fast its lead
-    is lost there, delta, by how much this lead grows faster than the tight ones under the SVM of the rows
+    is lost there, tau, by how much this lead grows faster than the tight ones under the SVM of the rows
     that pull, and R_1.
     """
     chosen = geometry.selected_tokens(_logits(tokens, "W", W))
@@ -425,7 +417,7 @@ def forecast(tokens, W: Tensor, R_1: float, runs_away: Callable) -> np.ndarray:
     solution = svm.solve(pulls, throw=False)
     faster, leads = every.forward(solution.value) - 1, every.forward(W)
     carries = (solution.dual > 1e-7 * solution.dual.amax(-1, keepdim=True)).numpy()
-    delta, log_g = (faster * solution.margin[:, None]).numpy(), pull(W, tokens)[1]
+    tau, log_g = (faster * solution.margin[:, None]).numpy(), pull(W, tokens)[1]
     log_push = (c.abs().log() - leads - log_g[:, None]).numpy()
     rows = (every.a[..., :, None] * every.b[..., None, :]).flatten(-2).numpy()
     found = []
@@ -433,7 +425,7 @@ def forecast(tokens, W: Tensor, R_1: float, runs_away: Callable) -> np.ndarray:
         pushes, tight = (c[k] < 0).numpy(), rows[k][carries[k]]
         outside = rows[k][pushes] - rows[k][pushes] @ np.linalg.pinv(tight) @ tight
         P = np.exp(log_push[k][pushes]) * (outside**2).sum(1)
-        each = [runs_away(*pair, R_1) for pair in zip(P, delta[k][pushes], strict=True)]
+        each = [runs_away(*pair, R_1) for pair in zip(P, tau[k][pushes], strict=True)]
         found.append(min(each, default=math.inf))
     return np.array(found)
 
@@ -445,21 +437,20 @@ def forecast_at(run: Followed, step: int, runs_away: Callable) -> np.ndarray:
     return np.concatenate([forecast(tokens, W, run.way[k], runs_away) for tokens, W in parts])
 
 
-def settled(seeds, weights_to_come: Callable, settling_length: Callable, runs_away: Callable) -> tuple:
+def settled(seeds, weights_to_come: Callable, settling_length: Callable) -> tuple:
     """On a hundred problems for each seed, with steps of 0.5, at R of about 200, 600 and 2,000.
 
     Returns:
-        kappa_min, delta, the length at which the tokens are forecast to change by the state at R = 200, and
-        that at which they do (to 10; inf: they are the last), (problems,) each; how far what is across,
-        inside the span, is off r, over all that is across, and how far R tan(theta) is from the law with the
-        memory there, over it: (3, problems).
+        kappa_min, delta, and the length at which the tokens of R = 200 are left (to 10; inf: they last),
+        (problems,) each; how far what is across, inside the span, is off r, over all that is across, (3,
+        problems); and for each seed the problems and their weights at R = 200.
     """
-    slow, ties, foretold, changed, off, wide = [], [], [], [], [], []
+    slow, ties, changed, off, early = [], [], [], [], []
     for seed in seeds:
         run = descent("W", 100, seed, 0.5, list(range(400, 4001, 20)))
         three = [run.path[i] for i in (0, 40, 180)]
+        early.append((run.tokens, three[0]))
         parts = [run.split(W)[1].numpy() for W in three]  # what is across, (100, D)
-        foretold.append(forecast(run.tokens, three[0], 200.0, runs_away))
         chosen = geometry.selected_tokens(_logits(run.tokens, "W", three[0]))
         when = np.where((chosen == run.selected).all(-1), math.inf, 0.0)
         for k in np.flatnonzero(when == 0):
@@ -476,12 +467,8 @@ def settled(seeds, weights_to_come: Callable, settling_length: Callable, runs_aw
             r = weights_to_come(rows, lam, c, 0 * w[0], 0.0)
             slow.append(1 / settling_length(rows, lam))
             ties.append(min(leads[k, len(rows)] - 1, 1) * run.solution.margin[k].item())
-            length = np.linalg.norm(w, axis=1)
-            off.append(np.linalg.norm(w @ inside - r, axis=1) / length)
-            told = [weights_to_come(rows, lam, c, one, 0.0) for one in w]
-            wide.append(abs(np.linalg.norm(told, axis=1) / length - 1))
-    foretold, changed = np.concatenate(foretold), np.concatenate(changed)
-    return np.array(slow), np.array(ties), foretold, changed, np.array(off).T, np.array(wide).T
+            off.append(np.linalg.norm(w @ inside - r, axis=1) / np.linalg.norm(w, axis=1))
+    return np.array(slow), np.array(ties), np.concatenate(changed), np.array(off).T, early
 
 
 def against_own(path: Tensor, at, tokens, chosen: Tensor, goal: float) -> tuple:

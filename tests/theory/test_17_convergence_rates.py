@@ -156,20 +156,20 @@ def test_near_the_remainder_steps_below_the_longest_settle_at_the_slowest_rate(n
     assert ((sizes[-1] / sizes[-21])[late] ** (1 / 20) / rate[late] > 0.9).all()
 
 
-def runs_away(P, delta, R_1):
-    """As in the lesson: where y' = P e^(y - delta (R - R_1)) is infinite."""
-    if delta >= P:
+def runs_away(P, tau, R_1):
+    """As in the lesson: where q' = P e^(q - tau (R - R_1)) is infinite."""
+    if tau >= P:
         return math.inf
-    return R_1 - math.log1p(-delta / P) / delta if delta else R_1 + 1 / P
+    return R_1 - math.log1p(-tau / P) / tau if tau else R_1 + 1 / P
 
 
-@pytest.mark.parametrize(("P", "delta"), [(0.02, 0.01), (0.02, 0.0199), (0.02, 0.0), (0.02, -0.05)])
-def test_the_lost_lead_is_infinite_where_the_formula_says(P, delta):
-    """R as a function of z = e^-y, whose slope -P e^(-delta R) does not blow up; below P = delta never."""
+@pytest.mark.parametrize(("P", "tau"), [(0.02, 0.01), (0.02, 0.0199), (0.02, 0.0), (0.02, -0.05)])
+def test_the_lost_lead_is_infinite_where_the_formula_says(P, tau):
+    """R as a function of z = e^-q, whose slope -P e^(-tau R) does not blow up; below P = tau never."""
     R, z, h = 0.0, 1.0, 1e-2
     while z > 0:
-        z, R = z - h * P * math.exp(-delta * (R + h / 2)), R + h
-    assert abs(R - runs_away(P, delta, 0.0)) < 0.01 * R + h
+        z, R = z - h * P * math.exp(-tau * (R + h / 2)), R + h
+    assert abs(R - runs_away(P, tau, 0.0)) < 0.01 * R + h
     assert runs_away(0.01, 0.011, 0.0) == math.inf
     assert 1 - 0.01 / 0.011 > 0  # z stays above that
 
