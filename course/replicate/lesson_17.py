@@ -277,16 +277,14 @@ def far_off(tokens, problem, solution, strengths: Tensor, step: Tensor) -> Tenso
 
 @dataclass(frozen=True)
 class Followed:
-    """Normalised descent on forty problems of W, at k steps: how long the way was, (k,); angle, log ||G|| and
-    the length along the SVM, (k, 40); the weights, (k, 40, d, d); rows, lam and c of each problem."""
+    """Normalised descent on forty problems of W, at k steps: how long the way was, (k,); angle and log ||G||,
+    (k, 40); the weights, (k, 40, d, d)."""
 
     at: list
     way: np.ndarray
     angle: np.ndarray
     log_g: np.ndarray
-    R: np.ndarray
     W: Tensor
-    tight: list
     tokens: list  # twenty problems each
     last_change: list  # the last of the steps at which other tokens were selected than at the end, or 0
 
@@ -305,18 +303,15 @@ def followed(seeds: list[int], lr: float, at: list[int], schedule: Callable = la
             (
                 torch.stack([angle(W, run.solution.value) for W in run.path]),
                 torch.stack([pull(W, run.tokens)[1] for W in run.path]),
-                torch.stack([run.split(W)[0] for W in run.path]),
                 torch.stack(run.path),
-                [run.tight(k) for k in range(20)],
                 changes,
                 run.tokens,
             )
         )
-    theta, log_g, R, W = (torch.cat([part[i] for part in kept], 1) for i in range(4))
+    theta, log_g, W = (torch.cat([part[i] for part in kept], 1) for i in range(3))
     way = np.cumsum([lr * schedule(j) for j in range(1, at[-1] + 1)])[np.array(at) - 1]
-    tights, changes = ([*kept[0][i], *kept[1][i]] for i in (4, 5))
-    tokens = [part[6] for part in kept]
-    return Followed(list(at), way, theta.numpy(), log_g.numpy(), R.numpy(), W, tights, tokens, changes)
+    tokens, changes = [part[4] for part in kept], [*kept[0][3], *kept[1][3]]
+    return Followed(list(at), way, theta.numpy(), log_g.numpy(), W, tokens, changes)
 
 
 def reached(angles: np.ndarray, log_steps: np.ndarray, goal: float) -> float:

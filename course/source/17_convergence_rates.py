@@ -207,7 +207,7 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 # **What $r$ has to be.** Suppose that the part across converges. With short steps the pull must then end up
 # parallel to $\hat W$: a pull that stays oblique would carry the part across away. Rows with longer
 # leads fade, so the tight rows' pulls add up to a multiple of $\sum\lambda_{it} A_{it}$. The factor
-# $e^{-\hat\mu R}$ is common to them. So they do if the part across is an $r$ with, for one number $s$,
+# $e^{-\hat\mu R}$ is common to all of them. So the part across, in their span, is an $r$ with, for one $s$,
 #
 # $$c_{it}\, e^{-\langle A_{it},\, r\rangle} = s\, \lambda_{it}
 # \qquad\text{for each tight } it.$$
@@ -421,8 +421,8 @@ def clock(way, log_g, eta, a):
     rise = np.abs(np.diff(logs))
     level = rise < 1e-12
     mean = -np.expm1(-rise) / np.where(level, 1, rise)  # of e^logs on a stretch, over the larger end
-    steps = np.log(np.diff(way)) + np.maximum(logs[1:], logs[:-1]) + np.log(np.where(level, 1, mean))
-    return float(np.logaddexp.reduce(steps) / math.log(10))
+    each = np.log(np.diff(way)) + np.maximum(logs[1:], logs[:-1]) + np.log(np.where(level, 1, mean))
+    return float(np.logaddexp.reduce(each) / math.log(10))
     ### END SOLUTION
 
 
@@ -449,22 +449,20 @@ assert read.all(), again.format("17.3")
 
 # %%
 seeds = [17, batch_seed(0, {"parameter": "W"}, 0)]  # the second: of the stored runs in 17.6
-# runs of NGD on twenty problems a seed: at 260 of the steps the way so far, log||G||, R, angle and weights
+# runs of NGD on twenty problems a seed: at 260 of the steps the way so far, log||G||, the angle and weights
 short = helper.followed(seeds, 0.1, [*range(50, 5000, 50), *range(5000, 21_001, 100)])
 log_j = [  # log10 of the plain steps to every fifth place, (40, places)
     [clock(short.way[:i], short.log_g[:i, k], 1.0, 1.0) for i in range(5, len(short.way) + 1, 5)]
     for k in range(40)
 ]
-theta, R, log_j = short.angle[4::5].T, short.R[4::5].T, np.array(log_j)
+theta, log_j = short.angle[4::5].T, np.array(log_j)
 # log10 of the plain steps from which on a run stays below one degree, (40,); NaN: never
 plain = np.array([helper.lasting(*run, ONE) for run in zip(theta, log_j, strict=True)])
 orange = int(np.flatnonzero(np.isnan(plain))[0])  # in Figure 2
 print(f"below one degree in the end: {(~np.isnan(plain)).sum()} of 40; "
       f"the other had other tokens up to step {round(short.last_change[orange], -3):,}")  # fmt: skip
-told = [plain_length(*short.tight[k], 1.0, 1e20) for k in range(40)]
-agree = abs([np.interp(20, log_j[k], R[k]) / told[k] for k in range(40)] - np.ones(40)) < 0.01
-print(f"R read at 10^20 plain steps: exercise 17.2 agrees to 1% in {agree.sum()} of 40")
-assert np.flatnonzero(~agree).tolist() == [orange], again.format("17.2")
+least, middle, most = np.nanquantile(plain, [0, 0.5, 1])
+print(f"log10 of the plain steps to it: {least:.0f} to {most:.0f}, median {middle:.0f}")
 assert np.isnan(plain).sum() == 1, again.format("17.3")
 assert abs(np.degrees(short.angle[short.at.index(10_000), orange]) - 34) < 0.5  # in Figure 2
 
@@ -493,8 +491,7 @@ show(
 # SVM of its last tokens, and stays there until it selects them.
 
 # %% [markdown]
-# So plain descent would need $10^{50}$ to $10^{112}$ steps. The orange run is the one that exercise 17.2 does
-# not predict at $10^{20}$ steps: there it still selects other tokens.
+# So plain descent would need $10^{50}$ to $10^{112}$ steps.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Which steps settle, and how soon
@@ -591,10 +588,11 @@ check("17.4", settling_length)
 # a $\kappa$ nearer to the minimum.
 # </details>
 #
-# So a run should have settled when $\kappa_{\min} R$ *and* $\delta R$ are a few. We count on six hundred
-# other problems of the same size, with steps of 0.5, at three lengths $R$. A run is *off* if what is across,
-# inside the span, differs from $r$ by over 1% of all that is across; $\kappa_{\min}$ and $\delta$ are those
-# of the SVM of its last tokens. The columns say how many runs are off:
+# **When has a run settled?** The tight rows' error fades as $e^{-\kappa_{\min} R}$, the other rows' pulls as
+# $e^{-\delta R}$. So both $\kappa_{\min} R$ and $\delta R$ should be a few. We count on six hundred other
+# problems of the same size, with steps of 0.5, at three lengths $R$. A run is *off* if what is across, inside
+# the span, differs from $r$ by over 1% of all that is across; $\kappa_{\min}$ and $\delta$ are those of the
+# SVM of its last tokens. The columns say how many runs are off:
 #
 # - *all*: of all;
 # - *A*, *B*: of those with $\kappa_{\min} R$ below 2, and from 2 to 4;
@@ -606,7 +604,7 @@ check("17.4", settling_length)
 # %%
 # (600,): kappa_min; delta; the R > 200 at which the tokens of R = 200 are left (inf: they last);
 # (3, 600): how far a run is off r at the three lengths; for 17.7 the problems, and their weights at R = 200
-kappa_min, delta, left_at, off_r, early = helper.settled(range(2, 8), weights_to_come, settling_length)
+kappa_min, delta, left_at, off_r, at_200 = helper.settled(range(2, 8), weights_to_come, settling_length)
 print(f"settling length 1 / kappa_min: {np.median(1 / kappa_min):.0f} in the median\n")
 print("    R          all            A            B            C            D")
 for at_R, off in zip((200, 600, 2000), off_r > 0.01, strict=True):
@@ -614,9 +612,9 @@ for at_R, off in zip((200, 600, 2000), off_r > 0.01, strict=True):
     parts = (x > 0, x < 2, (x >= 2) & (x <= 4), (x > 4) & ~far, (x > 4) & far)
     print(f"{at_R:5d}", "".join(f"{off[part].sum():6d} of {part.sum():3d}" for part in parts))
     assert off[parts[1]].mean() > 0.95, again.format("17.4")
-late = left_at < math.inf
-print(f"column D at R = 2,000: tokens changed after R = 200 in {(off & parts[4] & late).sum()} of those off")
-assert (off & parts[4] & ~late).sum() <= 1, again.format("17.4")
+turned = left_at < math.inf
+print(f"of those off in D at R = 2,000 the tokens changed after R = 200 in {(off & parts[4] & turned).sum()}")
+assert (off & parts[4] & ~turned).sum() <= 1, again.format("17.4")
 
 # %% [markdown]
 # Not quite: $R = 580$ is 3.5 settling lengths in the median, and at $R = 600$ 250 of the 600 are still off.
@@ -632,8 +630,8 @@ eta_star = rates.remainder(problem, solution, c).longest.numpy()  # 2 / kappa_ma
 print(f"eta*: {eta_star.min():.1f} to {eta_star.max():.1f}, median {np.median(eta_star):.1f}")
 print("steps        off r, of 20 problems: by over .03 steps   by over half a step")
 for factor in (0.97, 1.03, 10.0):
-    length = torch.as_tensor(factor * eta_star)
-    zigzag = helper.far_off(tokens, problem, solution, c, length)  # over a step's length, (20,)
+    eta = torch.as_tensor(factor * eta_star)
+    zigzag = helper.far_off(tokens, problem, solution, c, eta)  # over a step's length, (20,)
     print(f"{factor:5.2f} eta* {int((zigzag > 0.03).sum()):38d} {int((zigzag > 0.5).sum()):24d}")
     assert zigzag.max() < 0.01 if factor < 1 else zigzag.min() > 0.05
 print(f"Polyak's step, 1 / mu_hat, is above eta* in {(1 / mu > eta_star).sum()} of 20 problems")
@@ -651,10 +649,10 @@ share = R_last.numpy() / (700 * np.outer(factors, eta_star))  # R over its clock
 # from which step on a run stays below one degree, (8, 20); NaN: not in 700
 steps = np.array([helper.arrival(path, at, W_mm, ONE) for path in paths.values()])
 other = [helper.elsewhere(tokens, path[-1], selected) for path in paths.values()]  # selects other tokens
-print("step, over eta*    R over its clock    steps to one degree    not in 700    other tokens")
-for row, factor in enumerate(factors):
-    shared, needed = round(np.median(share[row]), 1), 20 * round(np.nanmedian(steps[row]) / 20)
-    print(f"{factor:15.1f}{shared:20.1f}{needed:23d}{np.isnan(steps[row]).sum():14d}{other[row].sum():16d}")
+print("step, over eta*   medians: R over its clock    steps to one degree    not in 700    other tokens")
+for factor, part, took, turn in zip(factors, share, steps, other, strict=True):
+    to_20 = 20 * round(np.nanmedian(took) / 20)
+    print(f"{factor:15.1f}{np.median(part):28.1f}{to_20:23d}{np.isnan(took).sum():14d}{turn.sum():16d}")
 assert share[:2].min() > 0.95 > 0.89 > share[3:].max()
 assert (np.diff(share[1:], axis=0) < 0).all()
 assert (other[-1] == np.isnan(steps[-1])).all()
@@ -748,7 +746,8 @@ for name, run in raced.items():
     )
     print("{:15s}{:8,}{:8,}{:7.2f}{:8.2f}{:7.2f}{:8.2f}{:8.2f}".format(name, *row), f"{changes:8d} of 20")
     assert abs(row[4] / row[5] - 1) < 0.06, again.format("17.1")
-    assert name[-4:] not in ("0.1", ".9 eta*", "growing") or abs(row[2] - 1) < 0.06, again.format("17.2")
+    if name in ("NGD, 0.1", "NGD, 0.9 eta*", "growing"):
+        assert abs(row[2] - 1) < 0.06, again.format("17.2")
 by_hand = np.median(mu * constant / math.tan(ONE) / LN10 - log10_s)
 print(f"plain, log10   {by_hand:8.0f}{np.median(plain[:20]):8.0f}")
 # by hand once more for 0.9 eta*, with the memory of the run's own step 50
@@ -759,13 +758,14 @@ assert 0.98 < quartiles[0] < quartiles[1] < 1.09, again.format("17.1")
 
 # %% [markdown]
 # At $2\eta^*$ the clock is off: $R$ is 73% of $\eta j$. At $4\eta^*$ the law is, too: there $u$ is two thirds
-# as long as $r + r_0$, and counts for 20%, as *with u* says it should.
+# as long as $r + r_0$, and counts for 20%, as *with u* says it should. Polyak's steps are too long in 16 of
+# twenty problems (17.4), and his clock is off, too.
 #
 # **Short steps.** By hand is right to 3% in the median for steps of 0.1, of $.9\eta^*$ and growing ones;
 # plain descent's exponent is 78 by hand and 79 as read.
 #
 # **Memory.** Longer steps leave a larger memory: the constant grows by 5% at $2\eta^*$, by 12% at $4\eta^*$,
-# and by 8% with Polyak's steps. By as much his curve lies above the others in 17.1.
+# and by 8% with Polyak's steps. That is by how much his curve lies above the others in 17.1.
 #
 # **The answer:** the length decides the angle, and the clock the steps to that length. One degree needs a
 # length of hundreds. Plain descent's $R$ grows as a logarithm of $j$, the others' as a power. At $.9\eta^*$
@@ -846,18 +846,18 @@ for parameter in stored:
 
 # %%
 print(f"{'':20s}500 steps: p       W  (K, Q)   equal length: p       W  (K, Q)")
-for row, (name, what, *_) in enumerate(table):
-    wanted = {q: 100 if row < 4 or q == "KQ" else 20 for q in stored}
+for name, what, *_ in table:
+    wanted = {q: 100 if what == "angle" or q == "KQ" else 20 for q in stored}
     pairs = [("steps", q, 500) for q in stored] + [("length", *pair) for pair in wanted.items()]
     # the median value there, interpolated
     values = np.array([helper.equal(stored, q, name, what, kind, there) for kind, q, there in pairs])
     texts = ["" if np.isnan(one) else f"{one:.3f}" for one in values]
     print("{:24s}{:>8}{:>8}{:>8}{:>17}{:>8}{:>8}".format(name, *texts).rstrip())
     if name == "NGD":
-        of_ngd = values
+        ngd_values = values
     if name in ("growing", "Polyak"):
-        assert np.nanmax(abs(values / of_ngd - 1)[3:]) < (0.05 if name == "growing" else 0.11)
-        assert (values / of_ngd)[:2].max() < 1 / 9
+        assert np.nanmax(abs(values / ngd_values - 1)[3:]) < (0.05 if name == "growing" else 0.11)
+        assert (values / ngd_values)[:2].max() < 1 / 9
 
 # %% [markdown]
 # At equal length growing steps have NGD's angle to 5%, on all three, and Polyak's to 11% on $W$ (memory).
@@ -900,15 +900,15 @@ def runs_away(P, tau, R_1):
 
 
 # the least R* of each problem, (600,); P and tau of every better token are computed there
-R_star = np.concatenate([helper.forecast(*problems, 200.0, runs_away) for problems in early])
+R_star = np.concatenate([helper.forecast(*problems, 200.0, runs_away) for problems in at_200])
 flagged = R_star < 2000
 print("by R = 2,000:    forecast at R = 200    not forecast")
-for name, group in {"tokens change": late, "tokens last": ~late}.items():
+for name, group in {"tokens change": turned, "tokens last": ~turned}.items():
     print(f"{name:15s}{(group & flagged).sum():15d}{(group & ~flagged).sum():18d}")
-ratio = R_star[late & flagged] / left_at[late & flagged]
-print(f"R* over the R at which they change: {ratio.min():.2f} to {ratio.max():.2f}")
-assert (flagged == late).all()
-assert 0.75 < ratio.min() < ratio.max() < 1
+before = R_star[turned & flagged] / left_at[turned & flagged]
+print(f"R* over the R at which they change: {before.min():.2f} to {before.max():.2f}")
+assert (flagged == turned).all()
+assert 0.75 < before.min() < before.max() < 1
 for step in (1000, 2000, 5000):
     R_stars = helper.forecast_at(short, step, runs_away)  # the same for the forty
     print(f"Figure 2, step {step:,}: R* = {R_stars[orange]:,.0f} for the orange run, none for the others")
@@ -926,7 +926,7 @@ for step in (1000, 2000, 5000):
 # %%
 larger = data.random_tokens(8, 12, 12, trials=20, seed=6)
 W_short = descend(lambda j, W, log_g: 0.1, [3000], larger)[0][-1]
-chosen, *_, longest = helper.svm_of(larger, W_short)  # the tokens, and eta*
+chosen, *_, longest = helper.svm_of(larger, W_short)  # the tokens, and eta* of their SVM
 for factor, unit in {0.9: 20, 2: 20, 4: 20, 8: 100}.items():
     path, *_ = descend(lambda j, W, log_g, s=factor * longest: s, at, larger)
     # from when a run stays; whether it selects others than NGD; and if so, whether its loss ends smaller
