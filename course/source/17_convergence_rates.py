@@ -69,11 +69,12 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 tokens = data.random_tokens(6, 8, 10, trials=20, seed=17)
 
 
-def descend(rule, at, on=tokens):
+def descend(rule, at, on=None):
     """The weights after the steps `at`, (len(at), 20, d, d); ||W|| and log||G|| at each step, (steps, 20).
 
     rule(j, W, log||G||) is the length of step j.
     """
+    on = on or tokens
     W, kept, lengths, logs = torch.zeros_like(on.z[:, :1].mT @ on.z[:, :1]), [], [], []
     for j in range(1, at[-1] + 1):
         direction, log_g = helper.pull(W, on)  # downhill, of length 1; log||G||, also far below log(1e-308)
@@ -164,7 +165,7 @@ show(
 # there) and of two clocks of 17.3 (middle).
 
 # %% [markdown]
-# Against steps there are four curves. Against the length the first three optimisers lie on one, which ends
+# Figure 1 has four curves against steps. Against the length the first three optimisers lie on one, which ends
 # as $1/\lVert W\rVert$; Polyak's lies higher, and 17.5 says why. Is that so in all nineteen problems? We
 # compare the angles at one length, interpolated.
 
@@ -491,7 +492,7 @@ show(
 # SVM of its last tokens, and stays there until it selects them.
 
 # %% [markdown]
-# So plain descent would need $10^{50}$ to $10^{112}$ steps.
+# So plain descent would need $10^{50}$ to $10^{112}$ steps: Figure 2.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Which steps settle, and how soon
@@ -689,8 +690,8 @@ show(
 # at $.5\eta^*$, and two at $8\eta^*$, which select other tokens (they are on the left, too).
 
 # %% [markdown]
-# It pays. Up to $\eta^*$ the clock is right. Beyond, less of it is left: about .7 at $2\eta^*$, half at
-# $4\eta^*$. But the steps to one degree fall until 3 or $4\eta^*$, and only then rise again.
+# It pays (Figure 3). Up to $\eta^*$ the clock is right. Beyond, less of it is left: about .7 at $2\eta^*$,
+# half at $4\eta^*$. But the steps to one degree fall until 3 or $4\eta^*$, and only then rise again.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -722,11 +723,12 @@ widgets.sliders(
 #
 # Three factors make a run late. We read them at the step $j$ where it begins to stay.
 #
-# - *Clock* is $R$ over what the clock says there. With steps of length $\eta$, $\eta j$ is $R$ over *clock*.
+# - *Clock* is $R$ over what the clock says there, so $\eta j$ is $R$ over *clock*.
 # - *Law* is $R$ over the length at which the law, with the run's own memory, has one degree.
 # - *Memory* is the law's constant with this memory, over that with NGD's.
 #
-# So in each problem *late* is law times memory over clock (for growing steps, to the power $2/3$).
+# So $R$ is law times memory times the length by hand, and *late* is law times memory over clock in each
+# problem (for growing steps, to the power $2/3$).
 #
 # A zigzag adds a part $u$ that does not fade. Were it perpendicular to $r + r_0$, law would be $\sqrt{1 +
 # \lVert u\rVert^2 / \lVert r + r_0\rVert^2}$: that is the column *with u*. Medians are over the runs that
@@ -885,7 +887,7 @@ for name, what, *_ in table:
 # Integrate $e^{-q}\,\mathrm dq$: $e^{-q} = 1 - \frac{P}{\tau_b}\bigl(1 - e^{-\tau_b (R - R_1)}\bigr)$.
 # That comes to 0 if and only if $P > \tau_b$, at $R^* = R_1 - \frac{1}{\tau_b}\log(1 - \tau_b / P)$
 # (for $\tau_b = 0$ at $R_1 + 1/P$). By this forecast a token with $\tau_b \le 0 < P$ always
-# overtakes: so both boxes ask for $c_{it} > 0$ on tight rows.
+# overtakes: so the boxes of 17.2 and 17.4 ask for $c_{it} > 0$ on tight rows.
 # </details>
 #
 # We forecast at $R = 200$ for the six hundred problems of 17.4, and for the forty of Figure 2 at three steps.
