@@ -54,7 +54,7 @@ def feasible_by_size(size, tokens, *, trials, seed):
     return {"random": reached(svm.attention_problem(X, z, choice))}
 
 
-def share_possible(seen, d, share_of):
+def share_feasible(seen, d, share_of):
     """Lesson 12's Proposition, the mean of (-1)^(J - R): which share of random choices some W makes.
 
     Args:
@@ -62,9 +62,8 @@ def share_possible(seen, d, share_of):
         d: the dimension.
         share_of: for each number of tokens seen, the shares of draws with 0, 1, 2, ... ties.
     """
-    chance = np.zeros(
-        (len(seen) + 1, sum(seen) + 1)
-    )  # signed: b positions with d ties or more, S in the rest
+    # signed chances: b positions with d ties or more, S ties in the rest
+    chance = np.zeros((len(seen) + 1, sum(seen) + 1))
     chance[0, 0] = 1
     for m in seen:
         now = np.zeros_like(chance)
@@ -110,14 +109,6 @@ def pulled_wrongly(tokens, n, T):
     inner = tokens.X @ tokens.X.mT
     y = tokens.y.unflatten(-1, (n, T))
     return y * ((lean @ inner @ lean.mT * inner) @ y[..., None])[..., 0] < 0
-
-
-def step_lowers(tokens, n, T):
-    """Whose y_k f_k the whole first step lowers, as in `pulled_wrongly`, with full attention: (..., n, T)."""
-    values = (tokens.X @ tokens.v[..., None, :, None])[..., 0]
-    u = ((values - values.mean(-1, keepdim=True))[..., None] * tokens.X).mean(-2)  # (..., n, d)
-    step = torch.einsum("...ik,...id,...ike->...de", tokens.y.unflatten(-1, (n, T)), u, tokens.X)
-    return tokens.y.unflatten(-1, (n, T)) * torch.einsum("...id,...de,...ike->...ik", u, step, tokens.X) < 0
 
 
 def misses(size, mask, *, trials, seed):
