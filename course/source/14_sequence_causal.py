@@ -600,7 +600,7 @@ print(f"the other {len(trials) - len(far)} of {len(trials)} sizes and masks: wit
 assert len(far) == 3
 
 # %% [markdown]
-# **But for three sizes, $P$ is right within 0.1 for shared tokens, too.** At $T = 8$ and 16 tokens drawn
+# **But for these three, $P$ is right within 0.1 for shared tokens, too.** At $T = 8$ and 16 tokens drawn
 # apart are easier by nearly as much, so it is their norm and not the sharing. At $T = 3$, $d = 2$ sharing
 # makes a choice harder. The sliders show $P$ where a position sees at most $m$ of five tokens (a window).
 
@@ -673,8 +673,8 @@ ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=10)
 show(
     fig,
     alt="Share that misses against the room, both on logarithmic axes. At T = 5 the three lines for n = 2, 4 "
-    "and 9 lie close together and fall from about 0.12 at a room of 4 to below 0.02 at 40. T = 3 lies below "
-    "them and is as steep; T = 8 and 16 lie above and fall more slowly.",
+    "and 9 lie close together and fall from about 0.12 at a room of 4 to 0.02 or less at 40. T = 3 lies "
+    "below them and is as steep; T = 8 and 16 lie above and fall more slowly.",
 )
 
 # %% [markdown]
