@@ -2,12 +2,12 @@
 # # 11 · Keys, queries and the nuclear norm
 #
 # A transformer does not train the matrix $W$ of lesson 10. It trains two: $K$ makes a key $K^\top x_t$ of
-# each token, $Q$ makes $Q^\top z$ of the query, and only $W = K Q^\top$ meets the data.
+# each token, $Q$ makes $Q^\top z$ of the query, and only their product $W = K Q^\top$ meets the data.
 #
 # **The question: where do $K$ and $Q$ go, when do they get there, and what does the published figure show?**
 #
-# Most runs come near another SVM. The published figure shows them almost there, because of a number as small
-# as a rounding error.
+# Most runs come near another SVM than that of lesson 10. The published figure shows them almost there. The
+# reason is a number as small as a rounding error.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -27,13 +27,12 @@ import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
 from course.replicate.lesson_11 import FAR_LEADS, STARTS, compared, kkt, leading, selection
-from mini_attn import data, flow, geometry, models, paths, plots, widgets
+from mini_attn import data, geometry, models, paths, plots, widgets
 from mini_attn.plots import COLORS
 
 plots.style()
@@ -46,14 +45,15 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 #
 # The model is that of lesson 10, whose $W_{\mathrm{mm}}$ we call $W_{\mathrm{fro}}$ here. Sequence $i$ has
 # tokens $x_{i1}, \dots, x_{iT}$ and a query $z_i$. With the logits $h_{it} = x_{it}^\top W z_i$, their
-# softmax $s_{it}$ and a fixed head $v$, its output is $f_i = \sum_t s_{it}\, v \cdot x_{it}$. With its
-# label $y_i$ let $u_i = y_i f_i$; the loss $L$ is the mean of $\ell(u_i) = \log(1 + e^{-u_i})$, and the
-# score of a token is $\gamma_{it} = y_i\, v \cdot x_{it}$. As in the paper (Tarzanagh and others, 2023) we
-# take $n = 6$ sequences of $T = 8$ tokens in $d = 10$ dimensions, from the unit sphere, with random labels:
-# twelve such problems at once.
+# softmax $s_{it}$ and a fixed head $v$, its output is $f_i = \sum_t s_{it}\, v \cdot x_{it}$. With its label
+# $y_i$ let $u_i = y_i f_i$; the loss $L$ is the mean of $\ell(u_i) = \log(1 + e^{-u_i})$, and the score of a
+# token is $\gamma_{it} = y_i\, v \cdot x_{it}$. As in the paper (Tarzanagh and others, 2023) we take $n = 6$
+# sequences of $T = 8$ tokens in $d = 10$ dimensions, from the unit sphere, with random labels: twelve such
+# problems at once.
 #
-# The **pull** is $M = -\nabla_W L$. Far out its entries underflow; as in lesson 06 we take the largest
-# weight out, in logarithms. (Only the direction of $M$ counts without a ridge, so its unit may vary.)
+# The **pull** is $M = -\nabla_W L$. Where logits are far apart its entries underflow. As in lesson 06, the
+# function `pull` therefore takes the largest weight of a token out, and returns its logarithm beside $M$.
+# (Without a ridge only the direction of $M$ counts, so its unit may vary.)
 
 
 # %%
@@ -89,10 +89,12 @@ ours = X, z, y, v = [part.numpy() for part in (tokens.X, tokens.z, tokens.y, tok
 d, trials = 10, len(X)
 
 # %% [markdown]
-# $K$ moves along $M Q$ and $Q$ along $M^\top K$ (lesson 04). As in the paper's code, each is normalised by
-# itself and every step has length 0.1. $K$ and $Q$ have $m = d$ columns, and start where torch starts an
-# `nn.Linear`. $W$ itself starts from zero. `compared` finds the SVM of what a run selects, and the
-# cosine to it.
+# Gradient flow moves $K$ along $M Q$ and $Q$ along $M^\top K$ (lesson 04). As in the paper's code, each of
+# these two is divided by its own Frobenius norm, and every step has length 0.1. $K$ and $Q$ have $m = d$
+# columns and start where torch starts an `nn.Linear`; $W$ itself starts from zero.
+#
+# The helper `compared` solves the SVM of the tokens that a $W$ selects (section 11.2). It returns the cosine
+# of $W$ to the solution, the solution, and the logits at $W$.
 
 
 # %%
@@ -182,55 +184,65 @@ show(
 # %% [markdown]
 # **Figure 1.** Left: mean cosines over twelve problems. Middle and right: the first problem's singular values
 # (black to pale: first to sixth); diamonds: those of its $W_{\mathrm{fro}}$ and $W_{\mathrm{nuc}}$.
+#
+# Each way of training comes near its own solution, and stays away from the other. On the right of Figure 1
+# two singular values stay large, as many as $W_{\mathrm{nuc}}$ has.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.2 The SVM of keys and queries
 #
 # A run **selects** in each sequence the token $\alpha_i$ with the largest logit. We **compare** it with token
-# $t$ by the matrix $A_{it} = (x_{i\alpha_i} - x_{it})\, z_i^\top$: its lead is $\langle A_{it}, W \rangle$.
+# $t$ by the matrix $A_{it} = (x_{i\alpha_i} - x_{it})\, z_i^\top$. Its **lead** over that token is
+# $\Delta_{it} = \langle A_{it}, W \rangle$, and the **length** of $W$ is in this lesson its nuclear norm.
 #
 # > **Nuclear Att-SVM** $\qquad W_{\mathrm{nuc}}(\alpha) = \arg\min_W \lVert W \rVert_* \quad \text{subject
 # > to} \quad \langle A_{it}, W \rangle \ge 1 \quad \text{for all } i,\ t \ne \alpha_i .$
 #
-# Its dual weights $\lambda_{it} \ge 0$, positive only where the lead is 1, make $S = \sum_{it} \lambda_{it}
-# A_{it}$ with $\lVert S \rVert_{\mathrm{op}} = 1$. The same problem written in $(K, Q)$ asks for the smallest
-# **cost** $\frac12(\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$. Its KKT points (lesson 04) have a sum $S$ of
-# this form, of norm $\ge 1$, with weights of their own ($S$ is always such a sum; its weights vary), and
+# Its dual weights $\lambda_{it} \ge 0$, positive only where the lead is 1, make the sum $S = \sum_{it}
+# \lambda_{it} A_{it}$ with $\lVert S \rVert_{\mathrm{op}} = 1$. ($S$ is always a weighted sum of the
+# $A_{it}$; its weights vary from place to place.)
 #
-# $$K = S Q, \qquad Q = S^\top K :$$
+# The same problem written in $(K, Q)$ asks for the smallest **cost** $\frac12(\lVert K \rVert_F^2 + \lVert Q
+# \rVert_F^2)$. Each of its KKT points (lesson 04) has weights of its own, again positive only where the lead
+# is 1, with
 #
-# the directions in which $W$ *lives* have singular value 1 in $S$. A direction with another one is missing
-# from $W$; $\lVert S \rVert_{\mathrm{op}} = 1$ says that none has a larger one, and certifies that $W$ solves
-# the SVM.
+# $$K = S Q, \qquad Q = S^\top K .$$
+#
+# So the directions in which $W$ lives have singular value 1 in $S$. Any direction with another value is
+# missing from $W$. If no value is larger, that is, if $\lVert S \rVert_{\mathrm{op}} = 1$, then $S$ certifies
+# that $W$ solves the SVM.
 #
 # <details><summary>Why</summary>
 #
-# A feasible $V$ has $\lVert V \rVert_* \ge \langle S, V \rangle$, as $\lVert S \rVert_{\mathrm{op}} = 1$, and
-# $\langle S, V \rangle \ge \sum_{it} \lambda_{it} = \lVert W \rVert_*$, as only leads of 1 have weight.
+# Let $V$ be feasible. As $\lVert S \rVert_{\mathrm{op}} = 1$, $\lVert V \rVert_* \ge \langle S, V \rangle \ge
+# \sum_{it} \lambda_{it}$. For $W$ itself, $\sum_{it} \lambda_{it} = \langle S, W \rangle$, because only leads
+# of 1 have weight. And $\langle S, K Q^\top \rangle = \langle S Q, K \rangle = \lVert K \rVert_F^2$, likewise
+# it is $\lVert Q \rVert_F^2$; so it is the cost, which is at least $\lVert W \rVert_*$ (lesson 04). Hence
+# $\lVert V \rVert_* \ge \lVert W \rVert_*$.
 # </details>
 #
 # > **Theorem** (Tarzanagh, Li, Thrampoulidis & Oymak 2023, in our words). *The loss has a bounded, Lipschitz
-# > slope $\ell' < 0$, the head linear and fixed, each sequence has one best token (the largest
+# > slope $\ell' < 0$, the head is linear and fixed, each sequence has one best token (the largest
 # > score), and the nuclear Att-SVM of the best tokens has a feasible $W$ of rank at most $m$. Let $(K, Q)$
 # > minimise $L$, globally, among all pairs of cost at most $R$. As $R \to \infty$, the distance of $K
 # > Q^\top / R$ to the set of solutions of that SVM, taken over rank at most $m$ and divided by their
 # > nuclear norm, tends to 0.*
 #
-# This is about *global* minimisers and the *best* tokens. For descent and its own tokens the paper shows a
-# figure: the mean cosine with $W_{\mathrm{nuc}}$ rises to about .997 within 2,000 steps (our run of its code,
-# 11.3). The run above has less. Why?
+# This is about *global* minimisers and the *best* tokens. Of descent and the tokens that it selects the paper
+# shows a figure: the mean cosine with $W_{\mathrm{nuc}}$ rises to about .997 within 2,000 steps (our run of
+# its code, section 11.3). Our run above stays below that. Why?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.3 The published figure, and what makes it
 #
-# The paper's code is public (github.com/umich-sota/TF-as-SVM, `local_converge.ipynb`). It adds $\varepsilon
-# = 2.2 \cdot 10^{-16}$, the machine epsilon of a double, in two places:
+# The paper's code is public (github.com/umich-sota/TF-as-SVM, `local_converge.ipynb`). It adds $\varepsilon =
+# 2.2 \cdot 10^{-16}$, the machine epsilon of a double, in two places:
 #
-# - a **ridge**, $2 \varepsilon$ times the cost, is added to the loss of $(K, Q)$, not to that of $W$;
-# - gradients are divided by their norm **plus** $\varepsilon$.
+# - a **ridge**, $2 \varepsilon$ times the cost, is added to the loss of $(K, Q)$, but not to that of $W$;
+# - gradients are divided by their Frobenius norm **plus** $\varepsilon$.
 #
-# And its softmax has the textbook gradient that lesson 05 warned of. We mend one by one, on 80 problems of
-# each size (stored): first exact gradients, then divided by their norm alone.
+# And its softmax has the textbook gradient that lesson 05 warned of. We mend these one by one, on 80 problems
+# of each size (stored): first exact gradients, then divided by their norm alone.
 
 # %%
 stored, more = measured("11.figure").load(), measured("11.without_eps").load()
@@ -246,32 +258,38 @@ for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
             means = kept.nuclear.sel(size=size, variant=one).values.mean(axis=0)
             print(f"{text}  {name:22} {ridge:5}", "{:6.3f} {:6.3f} {:6.3f} {:6.3f}".format(*means))
             assert means[2] > 0.9955 if ridge == "ridge" else means[2] < 0.986
-    length = np.median(stored.length.sel(size=size, variant="public code").values, axis=0)
-    print(f"median nuclear norm of the first row: {length[0]:.0f} at step 500, {length[3]:.0f} at step 8,000")
+    for row, variant in (("public code, ridge", "public code"), ("exact gradients, none", "exact, no ridge")):
+        length = np.median(stored.length.sel(size=size, variant=variant).values, axis=0)
+        print(f"    median length, {row}: {length[0]:.0f} at step 500, {length[3]:.0f} at step 8,000")
 
 # %% [markdown]
-# The published number belongs to the ridge, with which the nuclear norm stands still. Without it the textbook
-# gradient leads astray, exact ones stay at .94 by the $\varepsilon$ in the norm, and without either descent
-# comes nearer, but slowly (section 11.4).
+# The published number belongs to the ridge: all rows with it agree, and the length of $W$ stands still.
+# Without it the textbook gradient leads the run astray. Exact gradients stay at .94, as far out they are
+# small beside the $\varepsilon$ that is added to their norm: from step 500 to 8,000 $W$ grows by less than a
+# tenth. Without any $\varepsilon$ descent comes nearer, but slowly.
 #
-# With a ridge a run can rest, where both gradients vanish:
+# With a ridge a run can rest, where the gradients in $K$ and in $Q$ vanish:
 #
 # $$M Q = 2 \varepsilon K, \qquad M^\top K = 2 \varepsilon Q .$$
 #
-# These are the two equations of section 11.2, with $S = M / 2 \varepsilon$. They give $K^\top K = K^\top M
-# Q / 2 \varepsilon = Q^\top Q$: at rest $K$ and $Q$ are balanced. Only then is the cost $\lVert W \rVert_*$
-# (lesson 04). So **at rest the ridge is $2 \varepsilon$ times the nuclear norm of $W$**.
+# These are the equations of section 11.2, with $S = M / 2 \varepsilon$. They give $K^\top K = K^\top M Q / 2
+# \varepsilon = Q^\top Q$: at rest $K$ and $Q$ are balanced. For such pairs, and no others, the cost is
+# $\lVert W \rVert_*$ (lesson 04). So **at rest the ridge is $2 \varepsilon$ times the nuclear norm of $W$**.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A run at rest
 #
-# We train our twelve with the ridge, $\varepsilon$ in the norm and exact gradients. Steps of 0.1 do not come
-# to rest, so we go on with 0.003. Two numbers judge a run: the **residual**, the part of
-# $2 \varepsilon (K, Q)$, in norm, that the forces fail to balance, and $\lVert S \rVert_{\mathrm{op}}$. Away
-# from rest $S$ is $M$ in units that $W$ sets:
+# We train our twelve with the ridge, with $\varepsilon$ in the norm and with exact gradients. Steps of 0.1 do
+# not come to rest, so we go on with steps of 0.003. The **residual** (`kkt`),
 #
 # $$
-# S = \frac{\lVert W \rVert_*}{\langle M, W \rangle}\, M , \qquad
+# \lVert (M Q, M^\top K) - 2 \varepsilon (K, Q) \rVert_F \, / \, 2 \varepsilon \lVert (K, Q) \rVert_F ,
+# $$
+#
+# is 0 at rest. We also print $\lVert S \rVert_{\mathrm{op}}$, where $S$ is $M$ scaled to what it is at rest:
+#
+# $$
+# S = \frac{\lVert W \rVert_*}{\langle M, W \rangle}\, M , \qquad \text{so that} \qquad
 # \langle S, W \rangle = \lVert W \rVert_* .
 # $$
 
@@ -299,26 +317,28 @@ assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 nuclear = solution.value.numpy()
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# With short steps the twelve come to rest, with $\lVert S \rVert_{\mathrm{op}} = 1$ up to about .001.
+#
 # ### With the tokens fixed, the problem is convex
 #
-# Let all **leads** $\Delta_{it} = \langle A_{it}, W \rangle$ of the selected tokens be long. Then $s_{it}$
-# is nearly $e^{-\Delta_{it}}$ and $u_i$ nearly $\gamma_{i\alpha_i}$, so that, up to a constant,
+# Let all leads $\Delta_{it}$ of the selected tokens be long. Then $s_{it}$ is nearly $e^{-\Delta_{it}}$ and
+# $u_i$ nearly $\gamma_{i\alpha_i}$, so that, up to a constant,
 #
 # $$
 # L(W) \approx \sum_{it} F_{it}\, e^{-\Delta_{it}} , \qquad
 # F_{it} = \tfrac1n\, |\ell'(\gamma_{i\alpha_i})|\, (\gamma_{i\alpha_i} - \gamma_{it}) .
 # $$
 #
-# **Better tokens**, those that score higher than the selected one, have $F_{it} < 0$. Their leads are 32
-# or more at rest (144 runs). We leave them out, and test it below; what remains is *convex*:
+# **Better tokens**, those that score higher than the selected one, have $F_{it} < 0$. We leave them out, and
+# test that below. What remains is *convex*:
 #
 # $$J(W) = \sum_{F_{it} > 0} F_{it}\, e^{-\langle A_{it}, W \rangle} + 2 \varepsilon \lVert W \rVert_* .$$
 #
-# At its minimum (zero is a subgradient) the forces are $2 \varepsilon$ times the weights of an $S =
-# \sum_{F_{it} > 0} \lambda_{it} A_{it}$ with $\lVert S \rVert_{\mathrm{op}} \le 1$ and $\langle S, W \rangle
-# = \lVert W \rVert_*$:
+# At its minimum zero is a subgradient. The subgradients of the nuclear norm at $W$ are the matrices $S$ with
+# $\lVert S \rVert_{\mathrm{op}} \le 1$ and $\langle S, W \rangle = \lVert W \rVert_*$. So one of them is $S =
+# \sum_{F_{it} > 0} \lambda_{it} A_{it}$, where
 #
-# $$F_{it}\, e^{-\Delta_{it}} = 2 \varepsilon\, \lambda_{it} \qquad \text{where } F_{it} > 0 .$$
+# $$F_{it}\, e^{-\Delta_{it}} = 2 \varepsilon\, \lambda_{it} \qquad \text{for } F_{it} > 0 .$$
 #
 # A run at rest with $\lVert S \rVert_{\mathrm{op}} = 1$ meets these conditions, up to the approximation and
 # the better tokens: **it is at the minimum of $J$ for its tokens**.
@@ -372,7 +392,7 @@ print(f"predicted / measured: from {(predicted / lengths).min():.3f} to {(predic
 assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.format("11.1")
 
 # %% [markdown]
-# In these twelve it is a little too short.
+# In these twelve the prediction is too short, by less than a hundredth.
 #
 # ### The weights at rest
 #
@@ -383,13 +403,12 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 # \left( 1 + \log \frac{F_{it}}{2 \varepsilon\, \lambda_{it}} \right)
 # $$
 #
-# among all $\lambda \ge 0$, zero where $F_{it} \le 0$, with
-# $\lVert \sum_{it} \lambda_{it} A_{it} \rVert_{\mathrm{op}} \le 1$. $D$ is strictly concave: there is only
-# one such $\lambda$.
+# among all $\lambda \ge 0$, zero where $F_{it} \le 0$, with $\lVert \sum_{it} \lambda_{it} A_{it}
+# \rVert_{\mathrm{op}} \le 1$. As $D$ is strictly concave, there is only one such $\lambda$.
 #
 # <details><summary>Why, and why 11.1 comes too short of the minimum of J</summary>
 #
-# For any $W$ and any such weights
+# For any $W$ and any such weights, with $S = \sum_{it} \lambda_{it} A_{it}$,
 #
 # $$
 # J(W) \ge \sum_{F_{it} > 0}
@@ -397,18 +416,18 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 # \ge 2 \varepsilon\, D(\lambda) .
 # $$
 #
-# The first step is $\lVert W \rVert_* \ge \langle S, W \rangle$. In the second each term takes its least
-# value, at $\Delta_{it} = \log (F_{it} / 2 \varepsilon \lambda_{it})$. Both are equalities at the
-# minimum.
+# The first step is $\lVert W \rVert_* \ge \langle S, W \rangle = \sum_{it} \lambda_{it} \Delta_{it}$. In the
+# second each term takes its least value, at $\Delta_{it} = \log (F_{it} / 2 \varepsilon \lambda_{it})$. At
+# the minimum of $J$, with its own weights, both are equalities. So no other weights have a larger $D$.
 #
-# The weights of $W_{\mathrm{nuc}}$ maximise the plain sum $\sum_{it} \lambda_{it}$ under the same condition
-# (lesson 04).
+# The weights of $W_{\mathrm{nuc}}$ maximise the plain sum $\sum_{it} \lambda_{it}$ under the condition on the
+# operator norm (lesson 04).
 #
 # Let $P$ be the prediction of 11.1, and let no better token have $\lambda^{\mathrm{nuc}}_{it} > 0$. Then
-# $D(\lambda^{\mathrm{nuc}}) = \sum_{it} \lambda^{\mathrm{nuc}}_{it} + P$, and at the minimum
-# $D(\lambda) = \sum_{it} \lambda_{it} + \lVert W \rVert_*$. Since $\lambda$ maximises $D$ and
-# $\lambda^{\mathrm{nuc}}$ the sum, $\lVert W \rVert_* - P \ge \sum_{it} \lambda^{\mathrm{nuc}}_{it} -
-# \sum_{it} \lambda_{it} \ge 0$. $\square$
+# $D(\lambda^{\mathrm{nuc}}) = \sum_{it} \lambda^{\mathrm{nuc}}_{it} + P$, and at the minimum $D(\lambda) =
+# \sum_{it} \lambda_{it} + \lVert W \rVert_*$. Since $\lambda$ maximises $D$ and $\lambda^{\mathrm{nuc}}$ the
+# sum, $\lVert W \rVert_* - P \ge \sum_{it} \lambda^{\mathrm{nuc}}_{it} - \sum_{it} \lambda_{it} \ge 0$.
+# $\square$
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -417,10 +436,10 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 # In $W_{\mathrm{nuc}}$ the leads that count are all 1. At rest they are $\log (F_{it} / 2 \varepsilon
 # \lambda_{it})$: a small weight or a large $F_{it}$ makes a longer one. So $W$ has another direction.
 #
-# Which? The slopes of $D$ are these leads. So **$W$ is a Lagrange multiplier of the condition $\lVert S
-# \rVert_{\mathrm{op}} \le 1$**: a matrix, as that says that $[I, S; S^\top, I]$ is positive semidefinite. A
-# solver that maximises $D$ returns one, the only one if the leads that count fix it where $S$ has singular
-# value 1.
+# Which? These leads are the derivatives of $D$. So **$W$ is a Lagrange multiplier of the condition $\lVert S
+# \rVert_{\mathrm{op}} \le 1$**. It is a matrix, because that condition says that the matrix $[I, S; S^\top,
+# I]$ is positive semidefinite. A solver that maximises $D$ returns a multiplier, the only one if the leads
+# that count fix $W$ on the directions where $S$ has singular value 1.
 
 
 # %%
@@ -435,26 +454,34 @@ def minimum(A, F, eps):
     return -2 * within.dual_value[:d, d:]  # S stands in two blocks, with a sign: hence -2
 
 
-_, A, F = selection(h, tokens)  # the A_it (trials, n (T - 1), d, d) and F_it (trials, n (T - 1))
+_, A, F = selection(h, tokens)  # A_it (trials, n (T - 1), d, d) and F_it of the tokens that h selects
 foretold = np.array([minimum(*one, EPS) for one in zip(A, F, strict=True)])
 own, said = cosine(product(at_rest), nuclear), cosine(foretold, nuclear)
 off = 1 - cosine(product(at_rest), foretold)
 print(f"our twelve: 1 - cosine of prediction and run at rest below 1e-4 in {(off < 1e-4).sum()}")
 assert (off < 1e-4).all()
+leads = np.einsum("kmde,kde->km", A, product(at_rest))
+weights = F * np.exp(-leads) / (2 * EPS)  # lambda_it, where F_it > 0
+counted = leads[weights > 0.01]
+print(f"leads with weights above .01: {counted.min():.0f} to {counted.max():.0f}", end="; ")
+print(f"over better tokens: {leads[F < 0].min():.0f} or more")
+
+# %%
 eighty, many = measured("11.foretold").load(), measured("11.rest").load()
+print("mean cosine to W_nuc    predicted  measured  median difference    prediction to run: least cosine")
 for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
-    means = [eighty[key].sel(size=size).values.mean() for key in ("said", "own")]
-    print(f"the 80, {text}: mean cosine to W_nuc predicted {means[0]:.4f}, measured {means[1]:.4f};", end=" ")
-    print(f"1 - cosine of the two below 1e-3 in {(eighty.near.sel(size=size) > 0.999).values.sum()}")
-    assert ((eighty.near.sel(size=size) > 0.999).all(), abs(means[0] - means[1]) < 2e-4) == (True, True)
-print("144 others, of three sizes, after 34,000 steps: 1 - cosine of prediction and run below 1e-5 in each")
-assert (many.near > 1 - 1e-5).sum() == 144
-assert many.better.min() > 32
-assert (abs(eighty.said - eighty.own).median("trial") < 1e-4).all()
+    one = eighty.sel(size=size)
+    numbers = one.said.mean(), one.own.mean(), abs(one.said - one.own).median(), one.near.min()
+    print(f"80 runs of {text:8}  {{:13.4f}} {{:9.4f}} {{:14.5f}} {{:26.5f}}".format(*map(float, numbers)))
+    assert numbers[2] < 1e-4 < 0.999 < numbers[3]
+print(f"144 others, three sizes, at rest: 1 - cosine of prediction and run up to {1 - many.near.min():.0e};")
+print(f"leads over better tokens from {many.better.min():.0f}")
+assert many.near.min() > 1 - 1e-5
 
 # %% [markdown]
-# **This explains the published .997, given the tokens.** The 80 runs make steps of 0.1 and do not
-# rest; yet $J$ predicts their cosines, in the median to .0001, at both sizes.
+# **This explains the published .997, given the tokens.** The 80 runs make steps of 0.1 and do not rest; yet
+# $J$ predicts their cosines to .0001 in the median. It may leave better tokens out, although leads over them
+# can be 32, no longer than some that count: at rest the 144 runs are where it says.
 
 # %% [markdown]
 # ### Exercise 11.2: Another ridge
@@ -462,10 +489,10 @@ assert (abs(eighty.said - eighty.own).median("trial") < 1e-4).all()
 # ★★☆ · 10 minutes
 #
 # A run rests at $W$ with the ridge $\varepsilon$. **Predict** where it rests with a smaller ridge
-# $\varepsilon'$ (`other`), as if the weights $\lambda_{it}$ stay as they are, $W_{\mathrm{nuc}}$ has lead 1
-# wherever they are not negligible, and $\langle S, W_{\mathrm{nuc}} \rangle = \lVert W_{\mathrm{nuc}}
-# \rVert_*$ for the $S$ of $W$. Find a matrix with the new leads, and return its nuclear norm and its cosine
-# with $W_{\mathrm{nuc}}$.
+# $\varepsilon'$ (`other`). Suppose that the weights $\lambda_{it}$ stay as they are, that $W_{\mathrm{nuc}}$
+# has lead 1 wherever they are not negligible, and that $\langle S, W_{\mathrm{nuc}} \rangle = \lVert
+# W_{\mathrm{nuc}} \rVert_*$ for the $S$ of $W$. Find a matrix with the new leads, and return its nuclear norm
+# and its cosine with $W_{\mathrm{nuc}}$.
 #
 # <details><summary>Hint: the leads</summary>
 #
@@ -495,49 +522,54 @@ check("11.2", another_ridge)
 # %% [markdown]
 # <details><summary>Why it is at rest</summary>
 #
-# The matrix is $V = W + a\, W_{\mathrm{nuc}}$, $a = \log(\varepsilon / \varepsilon')$. For $a \ge 0$ the
-# triangle inequality gives
+# The matrix is $V = W + a\, W_{\mathrm{nuc}}$ with $a = \log(\varepsilon / \varepsilon')$. For $a \ge 0$ the
+# triangle inequality and $\lVert S \rVert_{\mathrm{op}} = 1$ give
 #
 # $$
 # \lVert V \rVert_* \le \lVert W \rVert_* + a\, \lVert W_{\mathrm{nuc}} \rVert_* = \langle S, V \rangle
 # \le \lVert V \rVert_* .
 # $$
 #
-# It is the only one if its leads fix it where $S$ has singular value 1.
+# So both are equalities. $V$ is the only such matrix if its leads fix it where $S$ has singular value 1.
 # </details>
 #
-# We go on with the square of $\varepsilon$ in both places, then with its cube.
+# We let our runs rest with the square of $\varepsilon$ in both places, then with its cube.
 
 # %%
 KQ, resting = at_rest, [(lengths, 1 - said, 1 - said, 1 - own)]
+print("mean of 1 - cosine to W_nuc:  exercise  minimum of J  run at rest  direction kept")
 for ridge in (EPS**2, EPS**3):
-    KQ = descend(descend(KQ, ours, 2000, 2000, ridge=ridge)[0][0], ours, 1500, 1500, 0.003, ridge)[0][0]
+    KQ = descend(descend(KQ, ours, 1000, 1000, ridge=ridge)[0][0], ours, 1500, 1500, 0.003, ridge)[0][0]
     there = product(KQ)
     logits = tokens.compare(tokens.z @ torch.tensor(there).mT)
     assert (geometry.selected_tokens(logits).numpy() == selected).all()  # the same tokens
     pairs = zip(product(at_rest), nuclear, strict=True)
-    length, moved = np.array([another_ridge(*pair, EPS, ridge) for pair in pairs]).T
+    length, nearer = np.array([another_ridge(*pair, EPS, ridge) for pair in pairs]).T
     convex = cosine(np.array([minimum(*one, ridge) for one in zip(A, F, strict=True)]), nuclear)
     reached, now = np.linalg.norm(there, "nuc", axis=(1, 2)), cosine(there, nuclear)
-    print(f"ridge {ridge:.0e}: mean cosine: exercise {moved.mean():.5f}, measured {now.mean():.5f}")
-    resting.append((reached, 1 - moved, 1 - convex, 1 - now))
+    far = [(1 - one).mean() for one in (nearer, convex, now, own)]
+    print(f"ridge {ridge:.0e} {'':14}", "{:11.5f} {:13.5f} {:12.5f} {:15.5f}".format(*far))
+    resting.append((reached, 1 - nearer, 1 - convex, 1 - now))
     assert (abs(reached / length - 1) < 0.02).all(), again.format("11.2")
-    assert 0.75 < (1 - moved).mean() / (1 - now).mean() < 0.95, again.format("11.2")
-    assert abs((1 - convex).mean() / (1 - now).mean() - 1) < 0.03
-    assert abs((1 - own).mean() / (1 - now).mean() / (4 if ridge == EPS**2 else 9) - 1) < 0.1
+    assert 0.75 < far[0] / far[2] < 0.95, again.format("11.2")
+    assert abs(far[1] / far[2] - 1) < 0.03
 
 # %% [markdown]
-# From our runs at rest we follow local minimisers in balls of cost $R$, a **regularization path** (lesson
-# 08). In three of the twelve their tokens are not the theorem's, the best.
+# The exercise comes somewhat too near, since the weights do not quite stay; the old direction would be far
+# worse.
+#
+# From our runs at rest we also follow local minimisers of $L$ in balls of cost $R$, a **regularization path**
+# (lesson 08). (Unlike the theorem's, the tokens of three runs are not the best.)
 
 # %%
 balls = models.FactoredAttention(d, d, trials=trials)
 balls.load_state_dict(dict(zip("KQ", torch.tensor(at_rest), strict=True)))
 radii = [50.0, 100.0, *(row[0].mean() for row in resting)]
-path = paths.regularization_path(balls, tokens, radii)
+path = paths.regularization_path(balls, tokens, radii, tol=1e-4)
 beside = 1 - cosine(path.values["W"].numpy(), nuclear).mean(axis=1)
-assert (abs(beside[2:] / [row[3].mean() for row in resting] - 1) < 0.1).all()
-assert agree == trials - 3
+ratios = beside[2:] / [row[3].mean() for row in resting]
+print("1 - mean cosine, path over run at rest, three ridges: {:.2f} {:.2f} {:.2f}".format(*ratios))
+assert (abs(ratios - 1) < 0.1).all()
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "slide"}
 fig, ax = plt.subplots(figsize=(5.2, 3.6))
@@ -553,35 +585,34 @@ for k, style, color, label in (
     ax.loglog(
         *zip(*points, strict=True), style, color=color, markersize=9 if style == "+" else 6, label=label
     )
-ax.set(xlabel=r"mean $\Vert W \Vert_*$", ylabel=r"1 - mean cosine to $W_{\mathrm{nuc}}$")
+ax.set(xlabel=r"mean length of $W$", ylabel=r"1 - mean cosine to $W_{\mathrm{nuc}}$")
 ax.legend(fontsize=9)
 show(
     fig,
-    alt="One minus the mean cosine of twelve problems against their mean norm. The regularization path "
-    "falls from norm 50 to about 630; the runs at rest with three ridges and the minima of J lie on it, the "
-    "crosses of exercise 11.2 a little below. Descent without a ridge is above it from norm 50 on, and at "
-    "norm 20,000 still farther off than the path at 100.",
+    alt="One minus the mean cosine of twelve problems against their mean length. The regularization path "
+    "falls from length 50 to about 630; the runs at rest with three ridges and the minima of J lie on it, "
+    "the crosses of exercise 11.2 a little below. Descent without a ridge is above it from length 50 on, and "
+    "at length 20,000 still farther off than the path at 100.",
 )
 
 # %% [markdown]
-# **Figure 2.** Distance from $W_{\mathrm{nuc}}$ at each norm, our twelve.
+# **Figure 2.** Distance from $W_{\mathrm{nuc}}$ against the length of $W$: means of our twelve.
 
 # %% [markdown]
-# In the mean the runs at rest lie within a tenth of the path; exercise 11.2, which keeps the weights, comes
-# somewhat too near (the old direction would be about 4 and 9 times too far), and descent without a ridge is
-# farther off at equal norm.
+# In Figure 2 the runs at rest lie on the path: a vanishing ridge and a growing ball go the same way. Descent
+# without a ridge is farther off at equal length.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 When do they get there?
 #
-# A run's own $S$ says which direction grows. Let $\xi$, $\zeta$ be the singular vectors of $S$ with the
-# largest singular value $c = \lVert S \rVert_{\mathrm{op}}$. They are its **leading pair** (lesson 04). The
-# pair's **share** is $\lVert K^\top \xi + Q^\top \zeta \rVert^2$ over four times the cost (a direction that a
-# balanced $W$ has with singular value $\sigma$ has the share $\sigma / \lVert W \rVert_*$).
+# A run's own $S$ (section 11.3) says which direction grows. Let $\xi$, $\zeta$ be the singular vectors of $S$
+# with its largest singular value $c = \lVert S \rVert_{\mathrm{op}}$. They are its **leading pair** (lesson
+# 04). The pair's **share** is $\lVert K^\top \xi + Q^\top \zeta \rVert^2$ over four times the cost. (A
+# direction that a balanced $W$ has with singular value $\sigma$ has the share $\sigma / \lVert W \rVert_*$.)
 #
-# Short steps follow $K' = M Q - 2 \varepsilon K$ and $Q' = M^\top K - 2 \varepsilon Q$ in a time $t$: a
-# step of length $\eta$ along a gradient $g$ takes the time $\eta / \lVert g \rVert$. ($K$ and $Q$ have each
-# their own; we take the mean.)
+# Short steps follow the flow $K' = M Q - 2 \varepsilon K$, $Q' = M^\top K - 2 \varepsilon Q$: a step of
+# length $\eta$ along a gradient $g$ takes the time $\eta / \lVert g \rVert_F$. ($K$ and $Q$ have a time each;
+# we take the mean.)
 
 # %% [markdown]
 # ### Exercise 11.3: How fast does the leading pair grow?
@@ -618,53 +649,52 @@ check("11.3", share_growth)
 
 # %% [markdown]
 # **The law.** $K^\top \xi + Q^\top \zeta$ grows at the rate $b c - 2 \varepsilon$, its square at $2 b c - 4
-# \varepsilon$. The nuclear norm of $W$, if it is the cost, grows at the rate $2 b - 4 \varepsilon$. So
+# \varepsilon$. The nuclear norm of $W$, where it is the cost, grows at the rate $2 b - 4 \varepsilon$. So
 #
 # $$
 # d \log \text{share} = (c - 1)\, 2 b\, dt , \qquad
 # 2 b\, dt = d \log \lVert W \rVert_* + 4 \varepsilon\, dt .
 # $$
 #
-# The last sum is a **clock**. Without a ridge it is the logarithm of the norm. With one the norm soon stands
-# still, and the clock goes on at the rate $4 \varepsilon$. Any other pair of singular vectors of $S$, with
-# value $s$, has the law with $s - 1$.
+# The sum of all $2 b\, dt$ is a **clock**. Without a ridge it is the logarithm of the length. With one the
+# length soon stands still, and the clock goes on at the rate $4 \varepsilon$.
 #
-# That all runs are equally near to $W_{\mathrm{nuc}}$ at equal clock it does not say: their $c$ may differ.
+# It does not say that all runs are equally near to $W_{\mathrm{nuc}}$ at equal clock: their $c$ may differ.
+# We measure both, with $c$ from the run itself ($S$: means of ten steps).
 
 # %%
-away, clock, looks = {}, {}, np.arange(10, 2001, 10)
-print("80 problems each  medians, steps 200 to 300: clock  log share  error")
+away, clock, looks = {}, {}, np.arange(10, 1001, 10)
+print("80 problems each; medians, steps 200 to 300: clock  log share  error of the law")
 for n, T, width in ((6, 8, 10), (4, 5, 14)):
     drawn = data.random_tokens(n, T, width, trials=80, seed=1)
     problem = [part.numpy() for part in (drawn.X, drawn.z, drawn.y, drawn.v)]
     for eps, name in ((EPS, "ridge"), (0.0, "none")):
-        pairs, time, moved = descend(begin(80, width, seed=1), problem, 2000, 10, ridge=eps)
+        pairs, time, moved = descend(begin(80, width, seed=1), problem, 1000, 10, ridge=eps)
         V, time = product(np.moveaxis(pairs, 1, 0)), time[..., 0, 0]
         away[n, eps] = 1 - cosine(V, compared(torch.tensor(V[-1]), drawn)[1].value.numpy())
         length = np.linalg.norm(V, "nuc", axis=(-2, -1))
         clock[n, eps] = np.log(length / length[0]) + 4 * eps * (time - time[0])
         S = in_its_units(np.diff(moved[19:30], axis=0), (V[19:29] + V[20:30]) / 2)  # of ten steps each
-        c, grown = leading(S, pairs[19:30])
+        c, grown = leading(S, pairs[19:30])  # and how much the log of the share grew
         each = zip(c.T, length[19:30].T, np.diff(time[19:30], axis=0).T, strict=True)
         law = np.log([share_growth(*one, eps) for one in each])
         ticked = clock[n, eps][29] - clock[n, eps][19]
         row = np.median([ticked, grown, abs(law - grown)], axis=1)
-        print(f"{n}, {T}, {width:<2d} {name:5}", "{:36.1f} {:10.2f} {:6.2f}".format(*row))
+        print(f"{n}, {T}, {width:<2d} {name:5}", "{:33.1f} {:10.3f} {:10.3f}".format(*row))
         assert row[2] < 0.1 * row[1], again.format("11.3")
-        late = clock[n, eps][-1] - clock[n, eps][99]
-        assert 3 < np.median(late) / 10 < 6 if eps else late.max() < 1.5
 
 # %%
-for n, text in ((6, "6, 8, 10"), (4, "4, 5, 14")):  # the step at which the median distance is .03
+print("step at which the median of 1 - cosine is .03")
+for n, text in ((6, "6, 8, 10"), (4, "4, 5, 14")):
     near, without = (looks[(np.median(away[n, eps], axis=1) < 0.03).argmax()] for eps in (EPS, 0.0))
     ticked = np.median(clock[n, 0.0][looks == without])
-    foretold = np.interp(ticked, np.median(clock[n, EPS], axis=1), looks)
-    print(f"{text:8}: without at step {without}; with: by the clock {foretold:.0f}, measured {near}")
-    assert 0.85 < foretold / near <= 1 < 1.2 < without / near
+    expected = np.interp(ticked, np.median(clock[n, EPS], axis=1), looks)
+    print(f"{text:8}: without at step {without}; with: by the clock {expected:.0f}, measured {near}")
+    assert 0.85 < expected / near <= 1 < 1.2 < without / near
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "slide"}
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.5))
-ticks = np.arange(1, 60.1, 0.25)
+ticks = np.arange(1, 40.1, 0.25)
 for n, eps, color, line, label in (
     (6, EPS, BLUE, "-", "with the ridge"),
     (6, 0.0, ORANGE, "-", "without"),
@@ -686,35 +716,25 @@ axes[1].legend(loc="lower right")
 show(
     fig,
     alt="Left: median one minus cosine to the nuclear SVM against the clock; with and without the ridge both "
-    "fall almost along one curve, at two sizes; those without end near clock 8, those with go on to a floor "
-    "near .003. Right: median cosine against steps; with the ridge it is near .99 by step 500, without near "
-    ".99 at step 2,000.",
+    "fall almost along one curve, at two sizes; those without end near clock 7, those with go on to a floor "
+    "below .004. Right: median cosine against steps; with the ridge it is near .99 by step 500, without near "
+    ".985 at step 1,000.",
 )
 
 # %% [markdown]
 # **Figure 3.** Left: median distance from $W_{\mathrm{nuc}}$ at each clock, as far as the slowest problem's
-# goes. Right: median cosines of the 80 problems (6, 8, 10).
+# goes. Right: median cosines of the 80 problems (6, 8, 10) against the step.
 
 # %% [markdown]
-# In steps 200 to 300, with $c$ from the run itself ($S$: means of ten steps), the law's median error is below
-# a tenth of the median growth. Up to clock 8, where those without the ridge end, the medians with and without
-# it differ by at most about a third.
-#
-# <details><summary>How fast do the clocks go?</summary>
-#
-# From step 1,000 to 2,000 the clock without a ridge gains about 1.4; with it the median gains 3 to 6 in a
-# *hundred* steps. Why 1.4?
-#
-# Without a ridge $K$ and $Q$ gain at most .1 a step. A run that goes straight doubles both from step 1,000 to
-# 2,000: its clock gains $\log 4 \approx 1.39$. One that turned gains a little more: at step 1,000 it is
-# shorter than a thousand straight steps.
-# </details>
+# In steps 200 to 300 the law's median error is below a tenth of the median growth. And on the left of Figure
+# 3 runs with and without the ridge lie almost on one curve. The ridge only makes the clock run faster
+# (right).
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
 def one_by_one(k):
-    """Figure 3, left, of one problem."""
-    figure = Figure(figsize=(6, 3.3), layout="none")  # constrained layout would draw twice
+    """The left of Figure 3 for one problem."""
+    figure = plt.Figure(figsize=(6, 3.3), layout="none")  # constrained layout would draw twice
     ax = figure.add_axes((0.14, 0.18, 0.83, 0.7))
     for eps, color, label in ((EPS, BLUE, "with the ridge"), (0.0, ORANGE, "without")):
         ax.loglog(clock[6, eps][1:, k], np.maximum(away[6, eps][1:, k], 1e-5), color=color, label=label)
@@ -733,80 +753,60 @@ widgets.sliders(
 # **Try it**: Figure 3, left, one problem each.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 11.5 Larger steps, smaller starts
+# ## 11.5 Larger steps
 #
-# Without a ridge the clock is the logarithm of the norm, so longer steps should make it run. We take steps of
-# $.1 \sqrt j$ at step $j$. So far $K$ and $Q$ were normalised *apart*. Normalised *jointly*, by the root mean
-# square of both norms, they share one time $dt$.
+# Without a ridge the clock is the logarithm of the length, so longer steps should make it run: we take $.1
+# \sqrt j$ at step $j$. So far $K$ and $Q$ were normalised *apart*, each by its own norm, so that they had two
+# times. Normalised *jointly*, by the root mean square of both norms, they share one.
 #
-# Two times do two things. A step changes $K^\top K - Q^\top Q$ at first order, by
-# $(dt_K - dt_Q)(K^\top M Q + Q^\top M^\top K)$; with one only $dt^2 (g_K^\top g_K - g_Q^\top g_Q)$ is left.
-# And $K$ follows $S_K$, the sum of $M\, dt_K$ (here after step 1,000), but $Q$ the sum $S_Q$ of $M\, dt_Q$.
-# Which does harm? Times in a *fixed ratio*, 4 to 1, unbalance the pair, too, but have one $S$ up to a factor.
-# (*Imbalance*: $\lVert K^\top K - Q^\top Q \rVert_F / \lVert W \rVert_F$, median; *norm*: the nuclear one.)
-
-# %%
-found = {}
-print("step 2,000        1000 (1 - cosine)    norm   imbalance   cosine of S_K and S_Q")
-for way, shared in {"apart": None, "joint": (1, 1), "4 to 1": (2, 0.5)}.items():
-    for pace, power in (("steps of .1", 0), ("growing", 0.5)):
-        KQ, sums = KQ0, 0.0
-        for step in range(1, 2001):
-            g, M = downhill(KQ, ours)
-            size = np.linalg.norm(g, axis=(-2, -1), keepdims=True)
-            if shared:  # one norm for both, and a ratio of times
-                size = np.sqrt((size**2).mean(axis=0)) / np.reshape(shared, (2, 1, 1, 1))
-            dt = 0.1 * step**power / size
-            KQ, sums = KQ + dt * g, sums + (step > 1000) * M * dt
-        V, gram = product(KQ), np.swapaxes(KQ, -1, -2) @ KQ
-        far = 1000 * (1 - compared(torch.tensor(V), tokens)[0].numpy().mean())
-        uneven = np.median(np.linalg.norm(gram[0] - gram[1], axis=(1, 2)) / np.linalg.norm(V, axis=(1, 2)))
-        norm, same = np.linalg.norm(V, "nuc", axis=(1, 2)).mean(), np.median(cosine(*sums))
-        print(f"{way:6} {pace:11} {far:8.0f} {norm:16.0e} {uneven:9.1f} {same:13.2f}")
-        found[way, pace] = far, uneven
-ends = [found[way, "growing"] for way in ("joint", "4 to 1", "apart")]
-assert max(ends[0][0], ends[1][0]) < 5 < 12 < ends[2][0]
-assert abs(ends[1][1] - 1.5) < 0.01 < 0.5 < ends[2][1] < 0.75
-
-# %% [markdown]
-# **With one $S$, growing steps bring our twelve there without a ridge**, within .002 of its .997; apart, at
-# the same nuclear norm, they stay at .987.
+# Two times unbalance the pair. And $K$ follows $S_K$, the sum of $M\, dt_K$, but $Q$ another one, $S_Q$.
+# Which of the two does harm? Two times in a *fixed ratio*, 4 to 1, unbalance the pair, too, but their $S_K$
+# and $S_Q$ are equal up to a factor. (The *imbalance* is $\lVert K^\top K - Q^\top Q \rVert_F / \lVert W
+# \rVert_F$, median; the sums start at step 1,000.)
 #
-# Not imbalance does the harm: a fixed ratio only rescales the pair, to imbalance $\frac32$. But apart,
-# $K \propto S_K Q$ and $Q \propto S_Q^\top K$ (late on) are not the equations of section 11.2.
+# <details><summary>Why do two times unbalance the pair?</summary>
 #
-# <details><summary>Why does the ratio of the times change?</summary>
-#
-# We think: growing steps leap over the leads. Then each $M$ is nearly one comparison's, $A_{it}$ times a
-# number, and $\lVert A_{it} Q \rVert_F / \lVert A_{it}^\top K \rVert_F$ differs from one to another.
+# A step changes $K^\top K - Q^\top Q$ at first order by $(dt_K - dt_Q)(K^\top M Q + Q^\top M^\top K)$. With
+# one time that is zero, and only $dt^2 (g_K^\top g_K - g_Q^\top g_Q)$ is left, $g_K$ and $g_Q$ being the
+# gradients.
 # </details>
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Smaller starts
-#
-# A *small start* is said to lead descent to the nuclear norm (lesson 04). **Predict first**: does the
-# smallest come nearest?
-#
-# We take torch's start times 1, .1 and .01 in steps of .1, apart (stored, 40 problems of each size).
-
 # %%
-far = measured("11.starts").load().isel(nuclear_1=-1).nuclear  # at step 20,000
-means, least = far.mean("trial").values, far.min("trial").values
-print("mean cosine (least)       6, 8, 10         4, 5, 14")
-for k, text in enumerate(list(STARTS)[:3]):
-    print(f"start times {text:5}", *(f"{means[i, k]:9.3f} ({least[i, k]:.2f})" for i in (0, 1)))
-assert (np.diff(means[:, :3], axis=1) < 0).all()
+ends = {}
+print("step 2,000       mean 1 - cosine   length   imbalance   cosine of S_K and S_Q")
+ways = {"apart, steps of .1": (0, None), "apart, growing": (0.5, None)}
+ways |= {"joint, growing": (0.5, (1, 1)), "4 to 1, growing": (0.5, (2, 0.5))}
+for way, (power, shared) in ways.items():
+    KQ, sums = KQ0, 0.0
+    for step in range(1, 2001):
+        g, M = downhill(KQ, ours)
+        size = np.linalg.norm(g, axis=(-2, -1), keepdims=True)
+        if shared:  # one norm for both, and a ratio of times
+            size = np.sqrt((size**2).mean(axis=0)) / np.reshape(shared, (2, 1, 1, 1))
+        dt = 0.1 * step**power / size
+        KQ, sums = KQ + dt * g, sums + (step > 1000) * M * dt
+    V, gram = product(KQ), np.swapaxes(KQ, -1, -2) @ KQ
+    far = 1 - compared(torch.tensor(V), tokens)[0].numpy().mean()
+    uneven = np.median(np.linalg.norm(gram[0] - gram[1], axis=(1, 2)) / np.linalg.norm(V, axis=(1, 2)))
+    length, same = np.linalg.norm(V, "nuc", axis=(1, 2)).mean(), np.median(cosine(*sums))
+    print(f"{way:18} {far:10.3f} {length:12.0e} {uneven:9.1f} {same:13.2f}")
+    ends[way] = far, uneven
+assert max(ends["joint, growing"][0], ends["4 to 1, growing"][0]) < 0.005 < 0.012 < ends["apart, growing"][0]
+assert abs(ends["4 to 1, growing"][1] - 1.5) < 0.01 < 0.5 < ends["apart, growing"][1] < 0.75
 
 # %% [markdown]
-# The smallest start is the farthest off. Most of its runs come near in the end (section 11.8).
+# **With one $S$, growing steps bring our twelve there without a ridge**, within about .002 of its .997;
+# apart, at the same length, they stay at .987. Imbalance does no such harm: a fixed ratio unbalances the pair
+# most. But apart, late on, $K \propto S_K Q$ and $Q \propto S_Q^\top K$ with two different sums, unlike
+# section 11.2.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 Where it breaks: too much of a ridge
 #
-# `weight_decay=w` in torch's SGD is a ridge with $w = 2 \varepsilon$. At $K = Q = 0$ all
-# gradients vanish. Near it the loss with its ridge is, to second order ($W$ and the cost are quadratic in $K,
-# Q$), $L(0) - \langle M, W \rangle + w$ times the cost, where $M = -\nabla_W L$ at $W = 0$: all attention is
-# $1 / T$ there.
+# `weight_decay=w` in torch's SGD is a ridge with $w = 2 \varepsilon$. At $K = Q = 0$ all gradients vanish.
+# Near zero $W$ and the cost are quadratic in $(K, Q)$. So to second order the loss with its ridge is $L(0) -
+# \langle M, W \rangle + w$ times the cost, where $M = -\nabla_W L$ is taken at $W = 0$, with all attention
+# equal to $1 / T$.
 
 # %% [markdown]
 # ### Exercise 11.4: When is zero stable?
@@ -860,7 +860,8 @@ for factor, size, at_zero in ((0.95, 0.1, 0), (1.02, 0.1, 12), (1.02, 1, 10), (1
     assert (zero, factor > 1 and between) == (at_zero, 0), again.format("11.4")
 
 # %% [markdown]
-# From larger starts a few end elsewhere: zero is stable, not the only end.
+# As predicted, small starts end at zero just above the threshold, and not just below it. From larger starts a
+# few end elsewhere: zero is stable, but not the only end.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 Claims and measurements
@@ -869,54 +870,111 @@ for factor, size, at_zero in ((0.95, 0.1, 0), (1.02, 0.1, 12), (1.02, 1, 10), (1
 # |:---|:---|:---|
 # | the published .997; 4, 5, 14 | minimum of $J$: .9972; .9960 | means of 80 runs: .9971; .9961 |
 # | step of median .03, with the ridge | by the other run's clock: 199; 146 | 210; 160 |
-# | imbalance, times 4 to 1 | $\frac32$ | median 1.5 |
 # | small starts end at zero | decay above $\lVert M \rVert_{\mathrm{op}}$ | 12 of 12 above, 0 of 12 below |
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ## 11.8 Where small starts end, and fewer columns *(optional)*
+# ## 11.8 Smaller starts, unequal ones, fewer columns *(optional)*
 #
-# Do small starts end elsewhere, or are they late? We follow the flow (stored) without a ridge, from entries
-# $N(0, \beta^2)$, until the smallest lead is 100, then on to $10^{13}$. The **relative margin**
-# (`certificate`) is a run's smallest lead over the largest for its nuclear norm; $c$ is that of section 11.4.
+# A *small start* is said to lead descent to the nuclear norm (lesson 04). **Predict first**: does the
+# smallest start come nearest?
+#
+# We take torch's start times 1, .1 and .01, in steps of .1, apart and without a ridge (stored, 40 problems of
+# each size).
 
 # %%
-runs = measured("11.directions").load()
-for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
-    fine, coarse = (runs.sel(size=size, turn=turn) for turn in (0.001, 0.005))
-    means = fine.cosine.mean("trial").values  # (start, FAR_LEADS)
-    print(f"{text}, smallest lead: mean cosine from beta   1     .1    .01")
-    for k, lead in enumerate(FAR_LEADS):
-        print(f"{lead:22.0e} {'':20}", "{:7.3f} {:6.3f} {:6.3f}".format(*means[:, k]))
-    end = fine.isel(cosine_0=-1, certificate_0=-1)
-    below = (end.cosine < 0.98).sum("trial").values.tolist()
-    assert end.certificate.min() > 0.98
-    assert below == ([0, 1, 2] if size == "published" else [0, 2, 6])
-    assert abs(means - coarse.cosine.mean("trial").values).max() < 0.002
-columns = measured("11.log_time").load().cosine_late.sel(start=[1.0, 0.1, 0.01], m=[10, 3, 2])
-columns = columns[..., -2].mean("trial").values.T
-for m, row in zip((10, 3, 2), columns, strict=True):
-    print(f"6, 8, 10, 1e13, m = {m:2d} columns {'':11}", "{:7.3f} {:6.3f} {:6.3f}".format(*row))
-assert (np.diff(columns, axis=0) < 0).all()
-ratios = measured("11.balance").load().cosine.mean("trial").sel(ratio=[1, 3])[..., 1].values  # at lead 200
-assert (abs(ratios[[0, 2]] - [[0.943, 0.875], [0.883, 0.910]]) < 0.001).all()
-small = models.FactoredAttention(d, d, trials=trials, scale=0.01, seed=1)
-c = torch.linalg.matrix_norm(flow.forces(flow.follow(small, tokens, [100.0]).W[0], tokens), 2)
-print(f"our twelve from beta = .01, at lead 100: c from {c.min():.2f} to {c.max():.2f}")
-assert min(float(c.min()), float(runs.c.min())) > 1
+small = measured("11.starts").load().isel(nuclear_1=-1).nuclear  # at step 20,000
+means, least = small.mean("trial").values, small.min("trial").values
+print("step 20,000, mean cosine (least)  6, 8, 10         4, 5, 14")
+for k, text in enumerate(list(STARTS)[:3]):
+    print(f"start times {text:13}", *(f"{means[i, k]:9.3f} ({least[i, k]:.2f})" for i in (0, 1)))
+assert (np.diff(means[:, :3], axis=1) < 0).all()
 
 # %% [markdown]
-# By the leads they end alike: at $10^{13}$ every relative margin is above .98. But leads hardly see the
-# direction: from .01, 2 and 6 of 40 runs have a cosine below .98, from 1 none. So most come near
-# $W_{\mathrm{nuc}}$; where the others end is not shown. At lead 100 our twelve have $c$ from 1.04 to 1.90 (it
-# is never below 1, as $\langle S, W \rangle = \lVert W \rVert_*$): by a logarithmic clock a direction still
-# grows. With fewer columns runs come less near; two allow rank 2 at most.
+# No: the smaller the start, the farther off its runs are in the mean. Do they end elsewhere, or are they
+# late?
+#
+# To see farther we follow the flow itself (stored), in which $K$ and $Q$ have one time, without a ridge. It
+# starts from entries $N(0, \beta^2)$ and goes on until the smallest lead of a run is 100, and then to
+# $10^{13}$. Two numbers judge a run.
+#
+# - Its **relative margin** (stored as `certificate`) is its smallest lead over the largest that this could be
+#   at its length. It is 1 exactly where $W$, made longer or shorter, solves the SVM.
+# - It **lacks a direction** if its $\sigma_r / \sigma_1$ is less than a tenth of that of $W_{\mathrm{nuc}}$,
+#   where $r$ counts the singular values of $W_{\mathrm{nuc}}$ above 1% of the first.
+
+# %%
+sizes = (("published", "6, 8, 10"), ("other", "4, 5, 14"))
+followed = measured("11.directions").load()
+runs, coarse = (followed.sel(turn=turn) for turn in (0.001, 0.005))  # the finer steps, and coarser ones
+apart = runs.rename({f"{name}_0": "lead" for name in ("cosine", "certificate", "last")})
+lacking = (apart["last"] < 0.1 * apart.goal_last).sum("trial")
+print("n, T, d   smallest   mean cosine from beta    lack a direction    least relative margin")
+print("              lead     1     .1    .01         1   .1  .01          1     .1    .01")
+for size, text in sizes:
+    for k in (0, 2, 4):
+        means, lack, margin = (
+            one.sel(size=size).isel(lead=k).values
+            for one in (apart.cosine.mean("trial"), lacking, apart.certificate.min("trial"))
+        )
+        print(f"{text:8} {FAR_LEADS[k]:9.0e}", "{:7.3f} {:6.3f} {:6.3f}".format(*means), end="  ")
+        print("{:8d} {:4d} {:4d}".format(*lack), "{:13.2f} {:6.2f} {:6.2f}".format(*margin))
+assert abs(runs.cosine.mean("trial") - coarse.cosine.mean("trial")).max() < 0.002
+assert runs.certificate.isel(certificate_0=-1).min() > 0.98
+
+# %% [markdown]
+# At lead 100 the runs from .01 lack directions of $W_{\mathrm{nuc}}$: a small start lets the first direction
+# outgrow the others (lesson 04) before the leads are long. From then on, by the law of section 11.4, the
+# share of a direction grows only like the power $c - 1$ of the length. So small starts are late. (The large
+# start has too many directions at first: at 4, 5, 14 and lead 100 it is the farthest off.) By $10^{13}$ most
+# runs have the directions, and every relative margin is above .98.
+#
+# But a relative margin hardly sees a small direction: from .01, 2 and 6 of 40 runs still have a cosine below
+# .98. For each of these we take $c$ from the growth of $\sigma_r / \sigma_1$ between leads $10^{10}$ and
+# $10^{13}$.
+
+# %%
+print("from .01, cosine below .98   cosine   sigma_r / sigma_1: at 1e2   at 1e13   of W_nuc   c")
+for size, text in sizes:
+    late = runs.sel(size=size, start=0.01)
+    for k in np.flatnonzero(late.cosine[:, -1] < 0.98):
+        part = late["last"].values[k]
+        power = 1 + np.log(part[-1] / part[-2]) / np.log(FAR_LEADS[-1] / FAR_LEADS[-2])
+        row = late.cosine.values[k, -1], part[0], part[-1], late.goal_last.values[k], power
+        print(f"{text:27}", "{:8.4f} {:26.4f} {:9.4f} {:10.3f} {:6.3f}".format(*row))
+        assert power > 1
+
+# %% [markdown]
+# In seven of the eight $\sigma_r / \sigma_1$ still grows, with $c$ from 1.015 to 1.108: they are late. (In
+# one it is by now larger than in $W_{\mathrm{nuc}}$.) In the eighth, at cosine .895, $c$ is 1.003, and it
+# nearly stands still. Where these runs end is not shown.
+#
+# Two other things about a start matter: with $m$ columns $W$ has rank $m$ at most; and $K$ times 3 with $Q$
+# divided by 3 starts at the same $W$.
+
+# %%
+columns = measured("11.log_time").load().cosine_late.sel(start=[1.0, 0.1, 0.01], m=[10, 3, 2])
+columns = columns[..., -2].mean("trial").values.T
+ratios = measured("11.balance").load().cosine.mean("trial").sel(ratio=[1, 3])[..., 1].values.T
+print("6, 8, 10: mean cosine from beta      1     .1    .01")
+for m, row in zip((10, 3, 2), columns, strict=True):
+    print(f"lead 1e13, m = {m:2d} columns {'':7}", "{:7.3f} {:6.3f} {:6.3f}".format(*row))
+for text, row in zip(("equal K, Q", "3 K, Q / 3"), ratios, strict=True):
+    print(f"lead 200, {text:22}", "{:7.3f} {:6.3f} {:6.3f}".format(*row))
+assert (np.diff(columns, axis=0) < 0).all()
+assert ((ratios[1] > ratios[0]) == [False, True, True]).all()
+
+# %% [markdown]
+# With three columns runs come somewhat less near, with two, which allow rank 2 at most, much less. Unequal
+# $K$ and $Q$ hurt the large start and help the small ones.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## 11.9 How many directions has the nuclear SVM? *(optional)*
 #
-# The paper counts singular values above $10^{-7}$, for the best tokens: 13.9 at $n = d = 15$, $T = 5$, and
-# 1 at $d = 1$. But $W$ lives only where $S$ has singular value 1: its rank is **certified** to be at most
-# their number (that of values above $1 - \sqrt{\text{gap}}$, the solver's).
+# The paper counts singular values above $10^{-7}$, for the best tokens: 13.9 at $n = d = 15$, $T = 5$, and 1
+# at $d = 1$. But $W$ lives only where $S$ has singular value 1, so the rank of $W$ is at most the number of
+# these values: we call this number the **certified** rank. As a solver leaves a relative gap between primal
+# and dual, here at most $10^{-7}$, we count values above $1 - \sqrt{\text{gap}}$. Outside their directions
+# $W$ then has at most the part $\sqrt{\text{gap}}$ of its nuclear norm (`svm.certified_rank`).
 
 # %%
 ranks = measured("11.ranks").load()
@@ -960,11 +1018,13 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Mean ranks of the feasible of 40 problems (at n, T = 15, 5 and $d = 3$ one); below, the
-# percentage of infeasible ones.
+# **Figure 4.** Mean ranks of the feasible ones of 40 problems (at n, T = 15, 5 and $d = 3$ there is one);
+# below, the percentage of infeasible problems.
 #
-# At $d = 1$ (tokens $\pm 1$) none of ours has a solution. At $n = d = 15$, $T = 5$ the count measures where
-# the solver stops. At $n, T = 15, 5$ the mean certified rank stays below 5, and none is above 7.
+# At $n = d = 15$, $T = 5$ the count by $10^{-7}$ measures where the solver stops: stopped later, it comes
+# down to the certified rank. At $n, T = 15, 5$ the mean certified rank stays below 5 (Figure 4), and in no
+# problem is it above 7. At $d = 1$, where tokens are $\pm 1$, none of ours has a solution, and so none has a
+# rank.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
@@ -978,8 +1038,8 @@ show(
 #
 # <details><summary>Is the start's scale all that counts?</summary>
 #
-# No: $K$ three times as large, and $Q$ a third, start at the same $W$. In flows of 40 problems (6, 8, 10) the
-# mean cosine at lead 200 is then .875 for .943 from $\beta = 1$, and .910 for .883 from .01.
+# No: $K$ three times as large, and $Q$ a third, start at the same $W$. By section 11.8 the mean cosine at
+# lead 200 is then .875 for .943 from $\beta = 1$, and .910 for .883 from .01.
 # </details>
 
 # %%
@@ -989,11 +1049,11 @@ progress("11")
 # ## Summary
 #
 # - Trained as $K Q^\top$, attention comes near the **nuclear** Att-SVM of the tokens it selects; trained as
-#   $W$, the Frobenius one.
+#   $W$, near the Frobenius one.
 # - At rest a **ridge** on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$. For fixed tokens and
-#   long leads, better tokens left out, the problem is convex; its minimum predicts the published .997.
-# - In steps 200 to 300 the logarithm of a share grows like $c - 1$ times a clock, without a ridge itself a
-#   logarithm. Growing steps run it, and bring ours near the ridge's cosine if $K$ and $Q$ have one $S$.
+#   long leads the problem is then convex, and its minimum predicts the published .997.
+# - The logarithm of a share grows like $c - 1$ times a clock, without a ridge itself a logarithm. Growing
+#   steps make it run, and bring our runs near the ridge's cosine if $K$ and $Q$ have one $S$.
 #
 # All is measured on random tokens of these sizes.
 
