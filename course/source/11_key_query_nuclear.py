@@ -565,8 +565,8 @@ for ridge in (EPS**2, EPS**3):
 balls = models.FactoredAttention(d, d, trials=trials)
 balls.load_state_dict(dict(zip("KQ", torch.tensor(at_rest), strict=True)))
 radii = [50.0, 100.0, *(row[0].mean() for row in resting)]
-path = paths.regularization_path(balls, tokens, radii, tol=1e-4)
-beside = 1 - cosine(path.values["W"].numpy(), nuclear).mean(axis=1)
+balls_path = paths.regularization_path(balls, tokens, radii, tol=1e-4)
+beside = 1 - cosine(balls_path.values["W"].numpy(), nuclear).mean(axis=1)
 ratios = beside[2:] / [row[3].mean() for row in resting]
 print("1 - mean cosine, path over run at rest, three ridges: {:.2f} {:.2f} {:.2f}".format(*ratios))
 assert (abs(ratios - 1) < 0.1).all()
@@ -659,8 +659,8 @@ check("11.3", share_growth)
 # The sum of all $2 b\, dt$ is a **clock**. Without a ridge it is the logarithm of the length. With one the
 # length soon stands still, and the clock goes on at the rate $4 \varepsilon$.
 #
-# It does not say that all runs are equally near to $W_{\mathrm{nuc}}$ at equal clock: their $c$ may differ.
-# We measure both, with $c$ from the run itself ($S$: means of ten steps).
+# The law does not say that all runs are equally near to $W_{\mathrm{nuc}}$ at equal clock: their $c$ may
+# differ. We measure both, with $c$ from the run itself ($S$: means of ten steps).
 
 # %%
 away, clock, looks = {}, {}, np.arange(10, 1001, 10)
@@ -716,9 +716,9 @@ axes[1].legend(loc="lower right")
 show(
     fig,
     alt="Left: median one minus cosine to the nuclear SVM against the clock; with and without the ridge both "
-    "fall almost along one curve, at two sizes; those without end near clock 7, those with go on to a floor "
-    "below .004. Right: median cosine against steps; with the ridge it is near .99 by step 500, without near "
-    ".985 at step 1,000.",
+    "fall almost along one curve, at two sizes; those without end near clock 7, those with go on to "
+    "distances of .004 and .003. Right: median cosine against steps; with the ridge it is above .99 from "
+    "step 400 on, without near .985 at step 1,000.",
 )
 
 # %% [markdown]
@@ -780,10 +780,10 @@ for way, (power, shared) in ways.items():
     KQ, sums = KQ0, 0.0
     for step in range(1, 2001):
         g, M = downhill(KQ, ours)
-        size = np.linalg.norm(g, axis=(-2, -1), keepdims=True)
+        norm = np.linalg.norm(g, axis=(-2, -1), keepdims=True)
         if shared:  # one norm for both, and a ratio of times
-            size = np.sqrt((size**2).mean(axis=0)) / np.reshape(shared, (2, 1, 1, 1))
-        dt = 0.1 * step**power / size
+            norm = np.sqrt((norm**2).mean(axis=0)) / np.reshape(shared, (2, 1, 1, 1))
+        dt = 0.1 * step**power / norm
         KQ, sums = KQ + dt * g, sums + (step > 1000) * M * dt
     V, gram = product(KQ), np.swapaxes(KQ, -1, -2) @ KQ
     far = 1 - compared(torch.tensor(V), tokens)[0].numpy().mean()
@@ -850,13 +850,13 @@ check("11.4", least_decay)
 # %%
 least = np.array([least_decay(*one) for one in zip(*ours, strict=True)])
 print(f"threshold {least.min():.3f} to {least.max():.3f}")
-for factor, size, at_zero in ((0.95, 0.1, 0), (1.02, 0.1, 12), (1.02, 1, 10), (1.02, 10, 9)):
-    KQ = size * KQ0
+for factor, scale, at_zero in ((0.95, 0.1, 0), (1.02, 0.1, 12), (1.02, 1, 10), (1.02, 10, 9)):
+    KQ = scale * KQ0
     for _ in range(2000):
         KQ = KQ + 20 * downhill(KQ, ours, factor * least[:, None, None] / 2)[0]
     norms = np.linalg.norm(product(KQ), "nuc", axis=(-2, -1))
     zero, between = (norms < 0.01).sum(), ((norms >= 0.01) & (norms < 2)).sum()
-    print(f"decay {factor:<4g} of the threshold, start times {size:<3g}: {zero:2d} of 12 at zero")
+    print(f"decay {factor:<4g} of the threshold, start times {scale:<3g}: {zero:2d} of 12 at zero")
     assert (zero, factor > 1 and between) == (at_zero, 0), again.format("11.4")
 
 # %% [markdown]
@@ -883,10 +883,10 @@ for factor, size, at_zero in ((0.95, 0.1, 0), (1.02, 0.1, 12), (1.02, 1, 10), (1
 
 # %%
 small = measured("11.starts").load().isel(nuclear_1=-1).nuclear  # at step 20,000
-means, least = small.mean("trial").values, small.min("trial").values
+means, worst = small.mean("trial").values, small.min("trial").values
 print("step 20,000, mean cosine (least)  6, 8, 10         4, 5, 14")
 for k, text in enumerate(list(STARTS)[:3]):
-    print(f"start times {text:13}", *(f"{means[i, k]:9.3f} ({least[i, k]:.2f})" for i in (0, 1)))
+    print(f"start times {text:13}", *(f"{means[i, k]:9.3f} ({worst[i, k]:.2f})" for i in (0, 1)))
 assert (np.diff(means[:, :3], axis=1) < 0).all()
 
 # %% [markdown]
@@ -924,9 +924,9 @@ assert runs.certificate.isel(certificate_0=-1).min() > 0.98
 # %% [markdown]
 # At lead 100 the runs from .01 lack directions of $W_{\mathrm{nuc}}$: a small start lets the first direction
 # outgrow the others (lesson 04) before the leads are long. From then on, by the law of section 11.4, the
-# share of a direction grows only like the power $c - 1$ of the length. So small starts are late. (The large
-# start has too many directions at first: at 4, 5, 14 and lead 100 it is the farthest off.) By $10^{13}$ most
-# runs have the directions, and every relative margin is above .98.
+# share of a direction grows only like the power $c - 1$ of the length. So small starts are late. (At 4, 5, 14
+# the large start is farther off still at lead 100, but not at $10^7$.) By $10^{13}$ most runs have the
+# directions, and every relative margin is above .98.
 #
 # But a relative margin hardly sees a small direction: from .01, 2 and 6 of 40 runs still have a cosine below
 # .98. For each of these we take $c$ from the growth of $\sigma_r / \sigma_1$ between leads $10^{10}$ and
@@ -944,9 +944,9 @@ for size, text in sizes:
         assert power > 1
 
 # %% [markdown]
-# In seven of the eight $\sigma_r / \sigma_1$ still grows, with $c$ from 1.015 to 1.108: they are late. (In
-# one it is by now larger than in $W_{\mathrm{nuc}}$.) In the eighth, at cosine .895, $c$ is 1.003, and it
-# nearly stands still. Where these runs end is not shown.
+# In seven of the eight $\sigma_r / \sigma_1$ still grows, with $c$ from 1.015 to 1.108: these have not come
+# to an end. (In one it is by now larger than in $W_{\mathrm{nuc}}$.) In the eighth, at cosine .895, $c$ is
+# 1.003, and it nearly stands still. Where the eight end is not shown.
 #
 # Two other things about a start matter: with $m$ columns $W$ has rank $m$ at most; and $K$ times 3 with $Q$
 # divided by 3 starts at the same $W$.
@@ -954,14 +954,14 @@ for size, text in sizes:
 # %%
 columns = measured("11.log_time").load().cosine_late.sel(start=[1.0, 0.1, 0.01], m=[10, 3, 2])
 columns = columns[..., -2].mean("trial").values.T
-ratios = measured("11.balance").load().cosine.mean("trial").sel(ratio=[1, 3])[..., 1].values.T
+balances = measured("11.balance").load().cosine.mean("trial").sel(ratio=[1, 3])[..., 1].values.T
 print("6, 8, 10: mean cosine from beta      1     .1    .01")
 for m, row in zip((10, 3, 2), columns, strict=True):
     print(f"lead 1e13, m = {m:2d} columns {'':7}", "{:7.3f} {:6.3f} {:6.3f}".format(*row))
-for text, row in zip(("equal K, Q", "3 K, Q / 3"), ratios, strict=True):
+for text, row in zip(("equal K, Q", "3 K, Q / 3"), balances, strict=True):
     print(f"lead 200, {text:22}", "{:7.3f} {:6.3f} {:6.3f}".format(*row))
 assert (np.diff(columns, axis=0) < 0).all()
-assert ((ratios[1] > ratios[0]) == [False, True, True]).all()
+assert ((balances[1] > balances[0]) == [False, True, True]).all()
 
 # %% [markdown]
 # With three columns runs come somewhat less near, with two, which allow rank 2 at most, much less. Unequal
