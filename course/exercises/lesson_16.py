@@ -52,7 +52,7 @@ LEVELS = Exercise(
         lambda sizes: _levels(sizes) - _levels(sizes)[-1],
         "All relations hold, but with the lowest level at 0 the sum of squares is not the least.",
         lambda sizes: np.repeat(_levels(sizes), sizes),
-        "One height a level, (K,), not one a token.",
+        "One height a level, (K,), not one for each token.",
         lambda sizes: _levels(sizes) / np.sqrt((np.asarray(sizes) * _levels(sizes) ** 2).sum()),
         "Neighbouring levels stand exactly 1 apart: no unit length.",
         lambda sizes: 2 * _levels(sizes),
