@@ -219,7 +219,7 @@ LESSONS = [
         "Capstone: real tokens",
         "A small transformer on digits and film reviews, head by head: what sharpens when, why an SVM that "
         "fits may explain nothing, which ingredients end the theory, and a project of your own.",
-        ("06", "11", "13", "14"),
+        ("02", "04", "06", "10", "11", "13", "14"),
     ),
 ]
 
