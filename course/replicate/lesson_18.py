@@ -628,7 +628,7 @@ def under_norms(trials, seed, n=16, T=8, d=32, steps=1000, length=0.02):
 
 
 def cases(name):
-    """What 18.5 and 18.6 compare: (where, what) -> cosines by the ten learned and ten unseen, (2, runs, heads).
+    """What 18.5 and 18.6 compare: (where, what) -> cosines by ten learned and ten unseen, (2, runs, heads).
 
     "what" is one of WAYS or RIVALED in a linear layer, of AIMS or RIVALS in transformers; and where one of
     LADDER is trained of a transformer, "digits" or one of RIVALS, with ", 0.5" or ", 1". "gone"
