@@ -156,9 +156,8 @@ def test_what_the_instrument_sees():
             for far in fars:
                 mean, half = lead(place, "W by descent", rival, far)
                 assert mean > half
-        for far in (", 0.25", ", 0.5"):
-            mean, half = lead("d = 32", "K and Q by Adam", rival, far)
-            assert mean < half
+        mean, half = lead("d = 32", "K and Q by Adam", rival, ", 0.5")
+        assert mean < half
         mean, half = lead("d = 32", "K and Q by Adam", rival, "")
         assert mean > 2 * half
     for tokens in ("digits", "sentences"):
