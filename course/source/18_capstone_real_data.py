@@ -349,11 +349,11 @@ def to_its_svm(moved, layer):
 moves = {"own": trained, "free": []}  # of each layer, (4, d, d)
 for moved, a in zip(trained, learned, strict=True):
     moves["free"].append(moved.norm(dim=(1, 2), keepdim=True) * random_slopes(a))
-mean = {name: [to_its_svm(those[k], k).mean() for k in (0, 1)] for name, those in moves.items()}
+yours = {name: [to_its_svm(those[k], k).mean() for k in (0, 1)] for name, those in moves.items()}
 print("your network, ten unseen digits judge, means of layers 1, 2")
-print("{:52s} {:5.2f}, {:.2f}".format("digits     movement to the SVM of its own selection", *mean["own"]))
-print("{:52s} {:5.2f}, {:.2f}".format("digits     a free W to the SVM of its own", *mean["free"]))
-assert sum(mean["free"]) > sum(mean["own"])
+print("{:52s} {:5.2f}, {:.2f}".format("digits     movement to the SVM of its own selection", *yours["own"]))
+print("{:52s} {:5.2f}, {:.2f}".format("digits     a free W to the SVM of its own", *yours["free"]))
+assert sum(yours["free"]) > sum(yours["own"])
 print("\nten networks, ten training sequences judge, means of layers 1, 2")
 kinds = {
     "own": "movement to the SVM of its own selection",
@@ -521,8 +521,8 @@ assert abs(nobody - ours).max() < 0.04
 # > 2. The slope $\ell'$ of the loss is below 0, bounded and Lipschitz: no finite answer is best.
 # > 3. $W$ itself takes gradient steps with a constant factor, at most a bound that the smoothness of the
 # >    mean loss $L$ sets.
-# > 4. The hard-margin SVM of a selection, one token a sequence, is feasible; a token whose row holds with
-# >    equality scores, by the readout, strictly below the selected one.
+# > 4. The hard-margin SVM of a selection, one token a sequence, is feasible; and each token whose row holds
+# >    with equality has a score, by the readout, strictly below that of the selected one.
 # >
 # > *Then* there are an angle and a radius such that from every start within that angle of the SVM's solution
 # > $W_{\mathrm{mm}}$ and longer than that radius, $\lVert W\rVert_F \to \infty$ and $W / \lVert W\rVert_F \to
@@ -635,9 +635,10 @@ assert is_seen("d = 16, W by descent", "d = 16", "W by descent")
 # ## 18.6 Real heads
 #
 # Between the linear layer and a transformer stands a ladder. In transformers that learn ten digits we first
-# freeze all but $W$ and train it by descent; next by Adam; then $K$ and $Q$ in its place; then $W$ and all
-# the rest. On the last rung, 400 steps of Adam train everything, with $K$ and $Q$, on ten digits or on ten
-# sentences. On that rung (1) and (3) fail, and there is still no finite answer that is best.
+# freeze all but $W$ and train it by descent. On the next rung Adam trains $W$; then Adam trains $K$ and $Q$
+# in its place; then $W$ together with all the rest. On the last rung, 400 steps of Adam train everything,
+# with $K$ and $Q$, on ten digits or on ten sentences. On that rung (1) and (3) fail, and there is still no
+# finite answer that is best.
 #
 # **Predict first:** on which rungs is training seen?
 
@@ -1035,9 +1036,9 @@ progress("18")
 # - Attention becomes sparser, mostly before the data are fitted; within 400 steps no layer ends on one token.
 # - A head's movement has a cosine of about 0.5, on digits, to the SVM over its own selection, **and one that
 #   nobody trained has as much to its own.**
-# - Half a length of $W_0$ from the start, the gap of $N$ sees $W$ by gradient descent in one linear layer
-#   ($d = 32$), and in a transformer with all else frozen. By Adam it is smaller; whole transformers with $K$
-#   and $Q$ are not seen.
+# - Half a length of $W_0$ from the start, the gap of $N$ sees $W$ by descent in one linear layer ($d = 32$),
+#   and in a transformer with all else frozen. By Adam it is smaller; whole transformers with $K$ and $Q$ are
+#   not seen.
 # - What is an SVM, then? The $W$ of 18.7's base, at cosines of 0.99 or more. In a whole transformer: no head
 #   that we know of.
 # - A norm before the readout can make mixtures best: attention goes to a projection's coefficients (18.8).
