@@ -296,13 +296,13 @@ def _away(point):
     return -point / max(np.linalg.norm(point), 1e-9)
 
 
-def _broken_with(point=_nearest, leaves=lambda k, n: k @ n < n @ n, sign=1.0, origin=lambda keys: 0):
+def _broken_with(point=_nearest, escapes=lambda k, n: k @ n < n @ n, sign=1.0, origin=lambda keys: 0):
     """Away from the point of the losers' hull nearest to an origin, at length one, if the winner keeps up."""
 
     def answer(keys):
         shifted = keys - origin(keys)
         n = point(shifted[1:])
-        return sign * _away(n) if leaves(shifted[0], n) else np.zeros_like(n)
+        return sign * _away(n) if escapes(shifted[0], n) else np.zeros_like(n)
 
     return answer
 
@@ -323,7 +323,7 @@ def _broken_hull_of_all(keys):
 
 
 def _broken_cases(rng):
-    """Losers of which two share, or one steers alone, and others behind; each leaving (level < 1) and held.
+    """Losers of which two share, or one steers alone, and others behind; some escape (level < 1), some stay.
 
     The last: the losers surround the origin.
     """
@@ -360,9 +360,9 @@ BROKEN = Exercise(
     reference=_broken_with(),
     cases=_broken_cases,
     misconceptions=known(
-        _broken_with(leaves=lambda k, n: True),
+        _broken_with(escapes=lambda k, n: True),
         "Your direction is right, but does every lead of token 1 grow along it? With its true key one may "
-        "fall, and then the run is held: zeros.",
+        "fall, and then the run stays at the wall: zeros.",
         _broken_with(sign=-1.0),
         "The sign is reversed: the losers' entries are negative, and the run moves away from their keys.",
         _if_leads_grow(lambda growth: (growth > 0).all(), point=lambda losers: losers.mean(axis=0)),
@@ -375,16 +375,16 @@ BROKEN = Exercise(
         "behind. If one catches up, they share, and all leads may grow.",
         _broken_hull_of_all,
         "You took the hull of all keys. The winner's own entry is 0: its key is not in the steps.",
-        _broken_with(leaves=lambda k, n: False),
-        "You return zeros on every input. The run leaves if every lead of token 1 grows along its direction.",
-        _broken_with(origin=lambda keys: keys[0], leaves=lambda k, n: True),
+        _broken_with(escapes=lambda k, n: False),
+        "You return zeros on every input. A run escapes if every lead of token 1 grows along its direction.",
+        _broken_with(origin=lambda keys: keys[0], escapes=lambda k, n: True),
         "That is where the *true* gradient goes. Without the winner's entry its key is not in the steps.",
-        _broken_with(leaves=lambda k, n: k @ n < 0),
-        "You ask too much: the run leaves as soon as every *lead* of token 1 grows, however slowly. Its own "
+        _broken_with(escapes=lambda k, n: k @ n < 0),
+        "You ask too much: the run escapes as soon as every *lead* of token 1 grows, however slowly. Its own "
         "logit may even fall, but less than the losers'.",
         _if_leads_grow(lambda growth: growth.mean() > 0),
         "You judge by the mean of the leads. Every lead has to grow: the smallest one decides.",
-        _broken_with(leaves=lambda k, n: k @ n > n @ n),
+        _broken_with(escapes=lambda k, n: k @ n > n @ n),
         "You have the two cases exchanged: zeros are for a lead that falls.",
     ),
 )

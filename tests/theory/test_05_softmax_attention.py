@@ -1,7 +1,7 @@
 """Lesson 05. The gradient of softmax attention vanishes as it saturates, and the textbook formula loses it.
 
 At lead Delta the attention off the winner and the gradient are at most of order exp(-Delta). The winner's
-bracket g_a - f comes in whole grains, and fails between two sides of a wall near 53 log 2 + log(|sum_t (g_a -
+bracket g_a - f comes in whole spacings of floats, and is lost between two sides of a wall near 53 log 2 + log(|sum_t (g_a -
 g_t)| / |g_a|). The error pushes along the winner's key: the origin of the keys decides where a run goes.
 """
 
@@ -62,7 +62,7 @@ def test_in_logs_the_direction_survives_any_lead():
 
 @pytest.mark.parametrize("T", [2, 7, 40])
 @pytest.mark.parametrize(("dtype", "bits"), [(torch.float64, 53), (torch.float32, 24)])
-def test_the_winners_entry_fails_between_both_sides_of_the_wall_and_in_whole_grains(T, dtype, bits):
+def test_the_winners_entry_is_lost_between_both_sides_of_the_wall_and_in_whole_spacings(T, dtype, bits):
     random = torch.Generator().manual_seed(T)
     values = (4 * torch.rand(100, 1, T, generator=random, dtype=torch.float64) - 2).to(dtype)
     top = values[..., :1]
@@ -73,15 +73,15 @@ def test_the_winners_entry_fails_between_both_sides_of_the_wall_and_in_whole_gra
     s = torch.softmax(h, -1)
     computed = (top - (s * values).sum(-1, keepdim=True))[..., 0].double()
     true = (s[:, 1:] * (top - values[..., 1:]).double()).sum(-1)
-    failed = (computed / true - 1).abs() > 0.5
+    lost = (computed / true - 1).abs() > 0.5
     size = top[..., 0].double().abs()
-    grain = 2.0**-bits * 2.0 ** torch.ceil(torch.log2(size))
-    multiples = computed / grain
-    near = true.abs() < 1000 * grain  # f and the winner's value have the same exponent
+    spacing = 2.0**-bits * 2.0 ** torch.ceil(torch.log2(size))
+    multiples = computed / spacing
+    near = true.abs() < 1000 * spacing  # f and the winner's value have the same exponent
     assert (multiples == multiples.round())[near].all()
-    assert failed[true.abs() < 0.66 * grain].all()  # certain: 0 and one grain are both too far off
-    assert not failed[true.abs() > 4 * T * 2.0**-bits * size].any()  # certain: 2T roundings
-    assert 0.02 < failed.double().mean() < 0.98
+    assert lost[true.abs() < 0.66 * spacing].all()  # certain: 0 and one grain are both too far off
+    assert not lost[true.abs() > 4 * T * 2.0**-bits * size].any()  # certain: 2T roundings
+    assert 0.02 < lost.double().mean() < 0.98
 
 
 def test_tied_rivals_do_not_set_the_pace():
@@ -123,23 +123,15 @@ def test_with_the_winners_key_at_the_origin_the_error_pushes_nowhere(seed):
 
 
 @pytest.mark.parametrize(("T", "d", "seed"), [(5, 6, 1), (12, 9, 2)])
-def test_the_lost_entry_alone_turns_a_run_round_and_put_back_it_cures(T, d, seed):
+def test_the_lost_entry_alone_turns_a_run_round(T, d, seed):
     rng = np.random.default_rng(seed)
     keys, g = rng.normal(size=(40, T, d)) / math.sqrt(d), rng.uniform(0, 1, (40, T))
 
-    def one_entry(function, replace):
-        def hooked(h):
-            winner = torch.nn.functional.one_hot(h.detach().argmax(-1), T).bool()
-            lead = -h.detach().topk(2).values.diff(dim=-1)
-            h.register_hook(lambda slopes: replace(slopes, winner, lead))
-            return function(h)
-
-        return hooked
-
-    zeroed = one_entry(softmax.softmax, lambda s, winner, lead: s.where(~winner | (lead < 36.7), 0))
-    put_back = one_entry(
-        softmax.textbook_softmax, lambda s, winner, _: s.where(~winner, -s.where(~winner, 0).sum(-1, True))
-    )
+    def zeroed(h):
+        winner = torch.nn.functional.one_hot(h.detach().argmax(-1), T).bool()
+        lead = -h.detach().topk(2).values.diff(dim=-1)
+        h.register_hook(lambda slopes: slopes.where(~winner | (lead < 36.7), 0))
+        return softmax.softmax(h)
 
     cured = run(keys, g, softmax.softmax, np.zeros((40, d)), 1000)
 
@@ -150,7 +142,6 @@ def test_the_lost_entry_alone_turns_a_run_round_and_put_back_it_cures(T, d, seed
 
     assert np.median(turned(zeroed)) < 0.95
     assert np.median(turned(softmax.textbook_softmax)) < 0.95
-    assert turned(put_back).min() > 0.9999
 
 
 @pytest.mark.parametrize("d", [3, 6])
@@ -163,10 +154,10 @@ def test_the_broken_run_goes_where_a_winner_at_the_origin_would(d):
     keys, g, towards, least = (array[least > 0.1] for array in (keys, g, towards, least))
     p = run(keys, g, softmax.textbook_softmax, 50 * towards / least[:, None], 1200)
     lead = np.einsum("rtd,rd->rt", keys[:, :1] - keys[:, 1:], p).min(1)
-    leaves = np.array([broken_direction(one).any() for one in keys])
-    assert (lead[leaves] > 60).mean() > 0.95
-    assert (lead[~leaves] < 50).mean() > 0.95
-    assert min(leaves.sum(), (~leaves).sum()) > 10
+    escapes = np.array([broken_direction(one).any() for one in keys])
+    assert (lead[escapes] > 60).mean() > 0.95
+    assert (lead[~escapes] < 50).mean() > 0.95
+    assert min(escapes.sum(), (~escapes).sum()) > 10
 
 
 @pytest.mark.parametrize(("T", "d", "seed"), [(8, 4, 3), (4, 3, 4)])
@@ -189,44 +180,12 @@ def test_a_run_breaks_when_its_bracket_is_lost_and_then_the_losers_hull_decides(
 
     order = np.argsort(-h, axis=1)  # the winner first
     keys, g = np.take_along_axis(keys, order[..., None], 1), np.take_along_axis(g, order, 1)
-    leaves = np.array([broken_direction(one).any() for one in keys])
+    escapes = np.array([broken_direction(one).any() for one in keys])
     end = run(keys, g, softmax.textbook_softmax, np.zeros((60, d)), 3000)
-    left = np.einsum("rtd,rd->rt", keys[:, :1] - keys[:, 1:], end).min(1) > 60
-    assert not left[~leaves].any()
-    assert left[leaves].mean() > 0.7
-    assert min(leaves.sum(), (~leaves).sum()) > 5
-
-
-@pytest.mark.parametrize(("T", "width", "seed"), [(256, 64, 1), (512, 128, 2)])
-def test_a_fused_kernel_in_short_floats_loses_the_winners_entry_where_rivals_keep_a_grain(T, width, seed):
-    random = torch.Generator().manual_seed(seed)
-    keys, values = (torch.randn(24, T, width, generator=random).bfloat16().double() for _ in "kv")
-    w = torch.randn(24, 1, width, generator=random).bfloat16().double()
-    first, root = keys[:, :1], math.sqrt(width)
-
-    def in_query(q, keys, values, dtype):
-        q, keys, values, slope = (x.to(dtype)[None] for x in (q, keys, values, w))
-        o = torch.nn.functional.scaled_dot_product_attention(q.requires_grad_(), keys, values)
-        return torch.autograd.grad(o, q, slope)[0].double()[0, :, 0], o.detach().double()[0, :, 0]
-
-    for rivals, least, most in ((2.0**-4, 0, 0.2), (2.0**-8, 0.1, 0.9), (2.0**-12, 0.9, 1)):
-        lead = torch.full((24, 1, 1), math.log(T / rivals), dtype=torch.float64)
-        for _ in range(30):  # until the rivals keep their share
-            q = (root * lead * first / (first**2).sum(-1, keepdim=True)).bfloat16().double()
-            s = torch.softmax(q @ keys.mT / root, -1)
-            lead = lead + 0.7 * ((1 - s[..., :1]) / rivals).clamp(min=1e-3).log()
-        s, g = s[:, 0], (values @ w.mT)[..., 0]
-        entry = s[:, 0] * (s * (g[:, :1] - g)).sum(-1)
-        truth, _ = in_query(q, keys, values, torch.float64)
-        found, stored = in_query(q, keys, values, torch.bfloat16)
-        error = found - truth
-        along = (error * first[:, 0]).sum(-1) / (first[:, 0] ** 2).sum(-1) * root
-        assert least <= (along.abs() > entry.abs() / 2).double().mean() <= most
-        expected = s[:, 0] * (g[:, 0] - (w[:, 0] * stored).sum(-1)) - entry  # with f from the stored output
-        assert rivals > 0.01 or (expected - along).norm() < 0.04 * along.norm()
-        for moved in ((keys, values - values[:, :1]), (keys - first, values)):
-            cured, _ = in_query(q, *moved, torch.bfloat16)
-            assert torch.cosine_similarity(cured, truth, dim=-1).min() > 0.99
+    escaped = np.einsum("rtd,rd->rt", keys[:, :1] - keys[:, 1:], end).min(1) > 60
+    assert not escaped[~escapes].any()
+    assert escaped[escapes].mean() > 0.7
+    assert min(escapes.sum(), (~escapes).sum()) > 5
 
 
 def test_a_longer_p_may_lower_the_output_though_the_best_token_leads():
