@@ -709,9 +709,9 @@ print("lead 800: library", by_library(h), " with batch_dims", by_library(h, batc
 #
 # <details><summary>A second wall: the last line</summary>
 #
-# At a lead of 745 $e^{-\Delta}$ itself is rounded to 0, and with it all entries. As only the direction of the
-# gradient is asked for, the library's `softmax`, given `batch_dims`, takes the largest factor out *inside*
-# the exponential. So the direction survives at any lead.
+# Past a lead of 708 $e^{-\Delta}$ itself loses digits, and past 745 it is rounded to 0, and with it all
+# entries. As only the direction of the gradient is asked for, the library's `softmax`, given `batch_dims`,
+# takes the largest factor out *inside* the exponential. So the direction survives at any lead.
 #
 # </details>
 
@@ -727,9 +727,9 @@ print("lead 800: library", by_library(h), " with batch_dims", by_library(h, batc
 # moves by $c \cdot p$, and neither the output nor the true gradient notices. But the push becomes
 # $\varepsilon\, (k_\alpha + c)$.
 #
-# A run **breaks** at the first step that takes it more than half a step's length away from the cured run. A
-# broken run **escapes** if it goes on for ever while all leads of its winner grow; if not, it stays at the
-# wall.
+# A run **breaks** at the first step that takes it more than half a step's length away from the *cured* run,
+# with the gradient of exercise 05.4. A broken run **escapes** if it goes on for ever while all leads of its
+# winner grow; if not, it stays at the wall.
 #
 # **Predict.** Normalised ascent on the toy, with the textbook gradient and steps of length $\eta = 0.2$,
 # finds the direction $k_1$ and then breaks. At about which step? And name a $c$ for which $\varepsilon$ does

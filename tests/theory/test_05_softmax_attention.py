@@ -1,8 +1,9 @@
 """Lesson 05. The gradient of softmax attention vanishes as it saturates, and the textbook formula loses it.
 
 At lead Delta the attention off the winner and the gradient are at most of order exp(-Delta). The winner's
-bracket g_a - f comes in whole spacings of floats, and is lost between two sides of a wall near 53 log 2 + log(|sum_t (g_a -
-g_t)| / |g_a|). The error pushes along the winner's key: the origin of the keys decides where a run goes.
+bracket g_a - f comes in whole spacings of floats, and is lost between two sides of a wall near
+53 log 2 + log(|sum_t (g_a - g_t)| / |g_a|). The error pushes along the winner's key: the origin of the keys
+decides where a run goes.
 """
 
 import math
