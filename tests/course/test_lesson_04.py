@@ -217,19 +217,6 @@ def test_the_exponent_of_the_race_in_steps_of_one(seed, d, error, lesson):
     assert abs(found - (2 - 2 * bar[:, 1] / bar[:, 0])).max() < error
 
 
-def test_with_as_many_columns_as_the_rank_a_rest_may_be_bad(lesson):
-    """Section 4.7: survey 1218, rank 3, from some Gaussian starts of three columns, whatever the patience."""
-    Y = lesson["tables"]([1218])[1][0]
-    start = 0.1 * np.random.default_rng(2).normal(size=(2, 20, 10, 3))
-    c = lesson["c_of"](
-        lesson["side_by_side"](*start, Y, np.repeat([4, 24], [1500, 8000]), [3500, 9500], 1e-3), Y
-    )
-    bad = c > 1.3
-    assert 1 <= bad[0].sum() <= 10
-    assert (bad[0] == bad[1]).all()
-    np.testing.assert_allclose(c[:, bad[0]], 1.3462, atol=2e-3)
-
-
 def test_follow_would_go_the_same_way_in_half_steps(lesson):
     Y = lesson["tables"](range(1240, 1250))[1]
     start = lesson["begin"]([0.1, 1e-3, 1e-5], Y)
@@ -297,17 +284,6 @@ def test_outputs_weighted_by_their_slopes_exceed_the_least_by_at_most_log_2n(n):
         assert 0.2 * np.log(n) < gap.max() < np.log(2 * n)
 
 
-def test_the_short_run_has_the_smaller_margin_on_most_surveys_and_the_larger_cosine(lesson):
-    """On 100 others: 55 to 65 have a smaller nuclear margin than their entries (9 of 100 at size 6)."""
-    for d, low, high in ((10, 50, 70), (6, 0, 20)):
-        Y = lesson["tables"](range(9000, 9100), d)[1]
-        nuclear, largest, *_ = lesson["solve"](Y)
-        W = lesson["side_by_side"](*lesson["begin"]([1e-3], Y), Y, np.ones(2000), [2000])[0, 0]
-        behind = lesson["nearness"](W, Y, largest) < lesson["nearness"](Y, Y, largest)
-        assert low < behind.sum() < high
-        assert lesson["cosine"](W, nuclear).mean() > 0.1 + lesson["cosine"](Y, nuclear).mean()
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_missing_grows_with_the_exponent_c(seed):
     """Of balanced factors, the pull held still: after many steps the ratio of the rates is c."""
@@ -328,19 +304,6 @@ def test_what_is_missing_grows_with_the_exponent_c(seed):
     change = logs(U + 1e-6 * M @ V, V + 1e-6 * M.T @ U) - logs(U, V)
     c = np.linalg.norm(M, 2) * np.linalg.norm(U @ V.T, "nuc") / (M * (U @ V.T)).sum()
     assert change[0] / change[1] == pytest.approx(c, rel=1e-2)
-
-
-@pytest.mark.parametrize(("seed", "d"), [(5000, 10), (3000, 16), (3000, 6)])
-def test_from_a_large_start_the_blanks_follow_y_yt_y(seed, d, lesson):
-    """Other surveys and sizes, the larger start the nearer; and their size falls like its power -4."""
-    Y = lesson["tables"](range(seed, seed + 20), d)[1]
-    leading, blank, sizes = Y @ Y.mT @ Y, Y == 0, []
-    for start in (30, 100):
-        etas = np.full(2000, (d / 10 / start) ** 2)
-        W = lesson["side_by_side"](*lesson["begin"]([start], Y), Y, etas, [2000])[0, 0]
-        assert lesson["cosine"](W * blank, leading * blank).min() > 0.999
-        sizes.append(lesson["blank_size"](W, Y).mean())
-    assert np.log(sizes[0] / sizes[1]) / np.log(100 / 30) == pytest.approx(4, abs=0.2)
 
 
 @pytest.mark.parametrize(("m", "shape"), [(4, (4, 6)), (5, (7, 5)), (5, (5, 5))])
@@ -395,19 +358,12 @@ def test_judge_judges(lesson):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seeds", "d"), [(range(7000, 7200), 10), (range(7200, 7300), 16)])
-def test_the_penalty_fills_the_blanks_a_little_worse(seeds, d, lesson):
-    """On other surveys and at another size: by 0.5 points and more, W_nuc by more than that."""
+def test_the_largest_margin_fills_the_blanks_a_little_worse(seeds, d, lesson):
+    """On other surveys and at another size: W_nuc by half a point and more."""
     truths, Y = lesson["tables"](seeds, d)
     short = lesson["side_by_side"](*lesson["begin"]([1e-3], Y), Y, np.full(2000, d**2 / 100), [2000])[0, 0]
-    etas = np.repeat([4, 48], [500, 2500]) * d**2 / 100
-    eps = 1e-3 * 100 / d**2
-    decayed = lesson["side_by_side"](*lesson["begin"]([0.1], Y), Y, etas, [3000], eps)[0, 0]
-    assert lesson["c_of"](decayed, Y).max() < 1.01
-    short, decayed, nuclear = (
-        lesson["filled"](W, truths, Y) for W in (short, decayed, lesson["solve"](Y)[0])
-    )
-    assert (decayed - short).mean() < -0.5
-    assert (nuclear - decayed).mean() < 0
+    short, nuclear = (lesson["filled"](W, truths, Y) for W in (short, lesson["solve"](Y)[0]))
+    assert (nuclear - short).mean() < -0.5
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -463,7 +419,7 @@ def test_a_smaller_start_keeps_the_third_direction_out(lesson):
     ("seed", "d"), [(5000, 10), (5020, 10), (5040, 10), (5060, 10), (5080, 10), (5000, 8), (5000, 6)]
 )
 def test_gaussian_starts_solve_with_as_many_columns_as_the_rank(seed, d, lesson):
-    """Section 4.7, other surveys and sizes: never with fewer; with as many, but for a few."""
+    """Section 4.8, other surveys and sizes: never with fewer; with as many, but for a few."""
     Y = lesson["tables"](range(seed, seed + 20), d)[1]
     wide = lesson["rest"](*lesson["begin"]([0.1], Y), Y, 1e-3, steps=(2000, 9000))[0]
     ranks = np.linalg.matrix_rank(wide, rtol=0.01)
