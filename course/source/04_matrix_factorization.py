@@ -260,8 +260,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Both norms against the blank $w$. Marks show their minima; the dotted line is the $w$ of rank
-# one.
+# **Figure 2.** Both norms against the blank $w$. Marks: minima. Dotted: the $w$ of rank one.
 
 # %% [markdown]
 # In Figure 2 the nuclear norm has a kink where the rank falls to one. For the answers 2, 1, 1 the kink is its
@@ -346,9 +345,7 @@ for name, W in (("entries", W_entries), ("factors", path[-1]), ("W_nuc", W_nuc))
     sizes = np.linalg.svd(W, compute_uv=False)
     row = nearness(W, Y, largest), cosine(W, W_nuc), *(sizes[1:3] / sizes[0])
     print(f"{name:8}", "{:12.2f} {:17.2f} {:19.2f} {:19.2f}".format(*row))
-print(
-    f"largest nuclear margin, proved: {lower:.6f} to {upper:.6f}; rank at most {svm.certified_rank(*solved)}"
-)
+print(f"largest margin, proved: {lower:.6f} to {upper:.6f}; rank at most {svm.certified_rank(*solved)}")
 assert np.linalg.matrix_rank(W_nuc, tol=1e-6) == svm.certified_rank(*solved) == 3
 
 # %% [markdown]
@@ -599,7 +596,8 @@ print(f"in these, and {alike[~near].max():.1f} in the last")
 
 # %% [markdown]
 # **Slow, not stopped.** What is missing grows with the power $c$, within .1 on 59 of 60 runs; on the last,
-# $p$ and $r$ are still far apart. Further on $c$ falls. That it ends at 1 the theorem does not say.
+# $p$ and $r$ are still far apart. Further on $c$ falls (last columns).
+# That it ends at 1 the theorem does not say.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 A penalty lets it rest
