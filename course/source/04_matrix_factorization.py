@@ -548,7 +548,7 @@ for start in (3.0, 0.1):
 # which is the $c$ above where the pull points along $S$, since $\langle S, W \rangle = \lVert W \rVert_*$. So
 # **what is missing grows like $\lVert W \rVert_*^c$** while the pull keeps its direction, and its share of
 # $W$ like $\lVert W \rVert_*^{c - 1}$. That is slow: $\lVert W \rVert_* = u_{\min} / \mu(W)$, with $u_{\min}$
-# the least $u_i$, grows about like the logarithm of the loss.
+# the least $u_i$, grows about like $-\log L$.
 
 # %% [markdown]
 # So we must go far. `follow(U, V, Y, digits)` takes short steps along the flow and returns $U$, $V$ and the
@@ -559,7 +559,7 @@ for start in (3.0, 0.1):
 
 # %%
 starts, digits = (1e-1, 1e-3, 1e-5), (1, 3, 10, 30, 33, 100, 300)
-_, others = tables(range(1200, 1220))
+_, others = tables(range(1200, 1220))  # 20 other surveys
 others_largest = solve(others)[1]
 U, V, _ = follow(*begin(starts, others), others, digits)
 paths = U @ V.mT  # (digits, starts, surveys, d, d)
@@ -572,8 +572,8 @@ assert (np.diff(reached, axis=0) > 0).all()  # each margin climbs
 assert np.allclose(np.median(reached[[1, 2, 6], 0], axis=1), [0.865, 0.96, 0.997], atol=0.003)
 
 # %% [markdown]
-# The largest start is the nearest: of two neighbouring ones the larger is nearer on 18 and 19 of these 20
-# surveys. All margins climb, those from small starts slowly.
+# Here the largest start is the nearest: of two neighbouring ones the larger is nearer on 18 and 19 of these
+# 20 surveys. All margins climb, those from small starts slowly.
 #
 # Does what is missing grow like $\lVert W \rVert_*^c$? We take the leading pair at 30 digits and measure the
 # exponent until 33.
