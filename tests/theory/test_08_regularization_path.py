@@ -81,7 +81,7 @@ def test_the_path_runs_parallel_to_the_global_ray(seed):
 
 @pytest.mark.parametrize(("seed", "n", "T", "d"), [(41, 3, 4, 10), (42, 3, 4, 10), (43, 5, 6, 40)])
 def test_the_term_in_one_over_r_and_late_tokens_account_for_the_offset(seed, n, T, d):
-    """At R = 1000: w_j e^{-r.a_j} ~ lambda_j + lambda'_j / R, to 5% unless R e^{-R slack} > 5% of ||r||."""
+    """At R = 1000: w_j e^{-r.a_j} ~ lambda_j + beta_j / R, to 5% unless R e^{-R slack} > 5% of ||r||."""
     tokens, solution = feasible_problems(40, seed, n, T, d)
     limit, p_mm, R = offsets(tokens, solution), solution.value, 1000.0
     path = regularization_path(models.PromptAttention(d, len(limit), init=R * p_mm + limit), tokens, [R])
