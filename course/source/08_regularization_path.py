@@ -530,7 +530,8 @@ show(
 # followed path (dotted), which are equal until the jump.
 
 # %% [markdown]
-# The path jumps to token 1 near $R = 6$; the followed path and descent stay in the valley where they were.
+# The path jumps to token 1 near $R = 6$ (Figure 2); the followed path and descent stay in the valley in which
+# they were.
 # **$p(R)$ need not be continuous, and what continues smoothly need not be $p(R)$.**
 
 # %% [markdown]
@@ -574,8 +575,8 @@ widgets.sliders(round_the_circle, alt=picture, R=slider)
 # begins on it. The theorem gives a second one, which we follow *inwards*, from $R\,\hat p$ at $R = 12$.
 # Wherever the second is lower, $p(R)$ has left the branch on which it began.
 #
-# Why from $R = 12$? From there on $p(R)$ selects the best tokens in all 180 problems. The loss proves it:
-# how?
+# Why from $R = 12$? From there on $p(R)$ selects the best tokens in all 180 problems. The loss alone can prove
+# this. How?
 
 # %% [markdown]
 # ### Exercise 08.4: A loss that proves the choice
@@ -668,8 +669,8 @@ assert (table, all(on_ray), all(after == same)) == ([[17, 27], [136, 0]], True, 
 first = lower.int().argmax(dim=0)[jumped]  # the first of the 24 radii at which the point is beaten
 R_first = torch.tensor(grid)[first, None]
 scaled = kit.rescaled(kit.trials_of(many, jumped), R_first)
-there = models.PromptAttention(d, len(first), init=chain["p"][first, jumped] / R_first)
-bottom = regularization_path(there, scaled, [1.0])
+resumed = models.PromptAttention(d, len(first), init=chain["p"][first, jumped] / R_first)
+bottom = regularization_path(resumed, scaled, [1.0])
 local = zip(bottom["p"][0], *kit.derivatives(bottom["p"][0], scaled.keys, scaled.scores), strict=True)
 bent = np.array([curvature(*(part.numpy() for part in parts)) for parts in local])
 above = (bottom.loss[0] - torch.stack(inner)[first, jumped] > 1e-5).numpy()
@@ -778,10 +779,10 @@ R, least = end[same].norm(dim=-1), lam.where(lam > 1e-6, torch.inf).amin(-1)[sam
 early = late(R, same) | (R * least < 10)
 print(f"153 problems, R from {R.min():.0f} to {R.max():.0f}; median distance {apart.median():.1f}")
 print("distance = length of q_perp:            within .05   farther off")
-counts = [[int((row & column).sum()) for column in (within, ~within)] for row in (~early, early)]
-for name, row in zip(("neither", "a late token or an R lambda_j < 10"), counts, strict=True):
+counts = [[int((row & column).sum()) for column in (within, ~within)] for row in (early, ~early)]
+for name, row in zip(("a late token or an R lambda_j < 10", "neither"), counts, strict=True):
     print(f"{name:36s} {row[0]:13d} {row[1]:13d}")
-assert counts == [[72, 0], [60, 21]]
+assert counts == [[60, 21], [72, 0]]
 
 # %% [markdown]
 # In 132 of 153 it is, to within .05. In this sample the other 21 all have a late token or a small
@@ -800,11 +801,11 @@ beaten = [int(kit.random_starts(lone, grid[k], 40).min() < alone.loss[k] - 1e-6)
 model = models.PromptAttention(d, 1)
 train.fit(model, lone, optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1), 2000, progress=False)
 bound = float(proving_loss(lone.scores[0].numpy()))
-after = kit.mean_loss(model.p.detach(), lone.keys, lone.scores).item()
+descents = kit.mean_loss(model.p.detach(), lone.keys, lone.scores).item()
 print(f"of 40 random starts the best ends below the followed path at {sum(beaten)} of {len(beaten)} radii")
-print(f"loss of the followed path at R = 12 {alone.loss[-1, 0]:.4f}; c {bound:.4f}; descent's {after:.4f}")
+print(f"loss of the followed path at R = 12 {alone.loss[-1, 0]:.4f}; c {bound:.4f}; descent's {descents:.4f}")
 assert not any(beaten)
-assert alone.loss[-1, 0] < bound < after
+assert alone.loss[-1, 0] < bound < descents
 
 # %% [markdown]
 # No start finds anything below the followed path, so that it seems to be $p(R)$ all the way; and in the end
