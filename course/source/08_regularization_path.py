@@ -531,8 +531,7 @@ show(
 
 # %% [markdown]
 # The path jumps to token 1 near $R = 6$ (Figure 2); the followed path and descent stay in the valley in which
-# they were.
-# **$p(R)$ need not be continuous, and what continues smoothly need not be $p(R)$.**
+# they were. **$p(R)$ need not be continuous, and what continues smoothly need not be $p(R)$.**
 
 # %% [markdown]
 # **Try it.** The slider shows the shortfall round the circle of radius $R$, which is a row of Figure 2's map,
@@ -575,8 +574,8 @@ widgets.sliders(round_the_circle, alt=picture, R=slider)
 # begins on it. The theorem gives a second one, which we follow *inwards*, from $R\,\hat p$ at $R = 12$.
 # Wherever the second is lower, $p(R)$ has left the branch on which it began.
 #
-# Why from $R = 12$? From there on $p(R)$ selects the best tokens in all 180 problems. The loss alone can prove
-# this. How?
+# Why from $R = 12$? From there on $p(R)$ selects the best tokens in all 180 problems. The loss alone
+# can prove this. How?
 
 # %% [markdown]
 # ### Exercise 08.4: A loss that proves the choice
