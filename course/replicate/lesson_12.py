@@ -298,6 +298,23 @@ def drawn_choice(kind: str, tokens, seed: int, heads: int):
     return can, support.sum(dim=-1), (won[0] + won[1]).div(2).prod(dim=1).mean(dim=-1) * can
 
 
+def support_angle(kind: str, tokens, seed: int):
+    """The mean angle, in degrees, at a chosen token between two of its sequence's support tokens.
+
+    The choices are those of `drawn_choice`, and only the possible ones count.
+    """
+    trials, n, T, _ = tokens.keys.shape
+    chosen = torch.randint(T, (trials, n), generator=torch.Generator().manual_seed(seed))
+    solution = svm.solve(problem(kind, tokens.keys, tokens.z, chosen), throw=False)
+    can = torch.as_tensor(solution.status == "optimal")
+    w = solution.value[:, None].expand_as(tokens.z) if kind == "p" else tokens.z @ solution.value.mT
+    support = geometry.support_tokens((tokens.keys @ w[..., None])[..., 0], chosen) & can[:, None, None]
+    ahead = tokens.keys.take_along_dim(chosen[..., None, None], dim=2) - tokens.keys
+    cosine = torch.nn.functional.cosine_similarity(ahead[..., None, :], ahead[..., None, :, :], dim=-1)
+    two = support[..., None] & support[..., None, :] & ~torch.eye(T, dtype=torch.bool)
+    return cosine[two].clamp(-1, 1).arccos().rad2deg().mean().item()
+
+
 def dimensions(kind, n, T, d, *, trials, seed):
     """The run, whether the best choice is possible, and some drawn choices of each data set."""
     number = max(4, 128 // (d if kind == "p" else d * d))  # with few dimensions few are possible
