@@ -362,6 +362,55 @@ def test_the_rank_is_that_of_random_rows(n, T, d, js):
     assert torch.linalg.matrix_rank(torch.stack(rows), rtol=1e-9) == rank
 
 
+@pytest.mark.parametrize(
+    ("n", "T", "p", "W"), [(6, 4, (10, 16), (3, 6)), (4, 8, (10, 48), (4, 8)), (8, 3, (10, 16), (3, 6))]
+)
+def test_the_scores_and_not_the_places_of_support_tokens_set_w_apart_from_p(n, T, p, W):
+    """Assumption 1 is a little off for both, assumption 2 more for W, whose support tokens stand wider."""
+    scores = {}
+    for kind, dimensions in (("p", p), ("W", W)):
+        for d in dimensions:
+            tokens = runs.compressed(data.random_tokens(n, T, d, trials=1000, seed=41))
+            can, k, wins = (of.numpy() for of in runs.drawn_choice(kind, tokens, seed=141, heads=64))
+            estimate, own = (can * win_all(n, T)[k.sum(axis=1)]).mean(), (can / (1 + k).prod(axis=1)).mean()
+            assert 1 < estimate / own < 1.3
+            k, m = k[can], k[can].sum(axis=1)
+            by_chance = m * (n - 1) / n**2 * (n * (T - 1) - m) / (n * (T - 1) - 1)
+            assert k.var(axis=1).mean() < 0.95 * by_chance.mean()
+            scores[kind, d] = own / wins.mean(), runs.support_angle(kind, tokens, seed=141)
+    for each in range(2):
+        assert max(scores["p", d][each] for d in p) < min(scores["W", d][each] for d in W)
+    assert all(of < 1.25 for of in (scores["p", d][0] for d in p))
+
+
+def test_two_support_tokens_at_60_degrees_are_both_beaten_one_time_in_three():
+    heads = np.random.default_rng(5).normal(size=(200_000, 2))
+    for angle in (60, 84, 120):
+        turn = np.radians(angle)
+        both = ((heads[:, 0] > 0) & (heads @ [np.cos(turn), np.sin(turn)] > 0)).mean()
+        assert both == pytest.approx((180 - angle) / 360, abs=0.005)
+
+
+@pytest.mark.parametrize(("n", "T", "p", "W"), [(4, 8, 20, 4), (8, 3, 14, 4)])
+def test_with_as_many_locally_optimal_choices_w_finds_the_best_more_often_than_p(n, T, p, W):
+    number, won = {}, {}
+    for kind, d in (("p", p), ("W", W)):
+        tokens = runs.compressed(data.random_tokens(n, T, d, trials=1000, seed=5))
+        number[kind] = locally_optimal(kind, n, T, d, trials=1000, seed=5)[0]
+        can = runs.possible(kind, tokens)
+        won[kind] = (runs.ends(kind, tokens)[can] == runs.GLOBAL).double().mean()
+    assert number["p"] == pytest.approx(number["W"], rel=0.15)
+    assert won["W"] > won["p"] + 0.1
+
+
+@pytest.mark.parametrize(("n", "T"), [(8, 6), (6, 4), (8, 3)])
+def test_on_the_sphere_the_formula_for_gaussian_tokens_is_near(n, T):
+    for kind, d in (("p", 6), ("p", 8), ("p", 12), ("W", 3), ("W", 4)):
+        tokens = data.random_tokens(n, T, d, trials=600, seed=5)
+        P = probability(distribution(T), n, d, "p") if kind == "p" else by_rank(n, T, d)
+        assert abs(runs.first_choice(kind, tokens.keys, tokens.z).mean() - P) < 0.12
+
+
 @pytest.mark.parametrize(("n", "T"), [(1, 5), (3, 4), (8, 6)])
 def test_the_choices_that_win_are_the_sets_that_leave_out_no_sequence(n, T):
     """T^n w_m is the number of such sets of n + m tokens over that of sets of m others: from T^n to 1."""
