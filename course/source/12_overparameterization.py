@@ -1,10 +1,10 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 12 · Over-parameterisation
 #
-# Training mostly ends with one selected token in each sequence, but not always with the best one (lesson
-# 07). Tarzanagh, Li, Thrampoulidis and Oymak (2023) hold that over-parameterisation helps in two ways: it
-# makes every choice of tokens possible, and the landscape benign, without stationary points. We call it
-# **benign** if runs go to the best choice.
+# Training mostly ends with one selected token in each sequence, but not always with the best one (lesson 07).
+# Tarzanagh, Li, Thrampoulidis and Oymak (2023) hold that over-parameterisation helps in two ways: it makes
+# every choice of tokens possible, and the landscape benign, without stationary points. We call it **benign**
+# if runs go to the best choice.
 #
 # **The question: how many dimensions are enough, and for what?**
 
@@ -125,10 +125,10 @@ show(
 # A token's logit is $x_{it} \cdot p$ or $x_{it} \cdot W z_i$. A **choice** $\alpha$ names one token of each
 # sequence. The logit of a chosen token less that of another token of its sequence is a **lead**, and where
 # all its leads are positive a chosen token is **ahead**. A choice is **possible** (in lesson 07: feasible)
-# if some $p$ or $W$ puts all its tokens ahead; $(K, Q)$ can do what $W$ can, as any $W$ is a $KQ^\top$. Its
-# Att-SVM, which asks for leads of at least 1, is then feasible: make that $p$ or $W$ longer. Each lead is
-# the product of $p$ or $W$ with a **row** of the Att-SVM (the comparisons of lesson 10): $x_{i\alpha_i} -
-# x_{it}$ for $p$, and the matrix $(x_{i\alpha_i} - x_{it})\, z_i^\top$ for $W$.
+# if some $p$ or $W$ puts all its tokens ahead; $(K, Q)$ can do what $W$ can, as any $W$ is a $KQ^\top$. The
+# choice's Att-SVM, which asks for leads of at least 1, is then feasible: make that $p$ or $W$ longer. Each
+# lead is the product of $p$ or $W$ with a **row** of the Att-SVM (the comparisons of lesson 10):
+# $x_{i\alpha_i} - x_{it}$ for $p$, and the matrix $(x_{i\alpha_i} - x_{it})\, z_i^\top$ for $W$.
 #
 # > **Theorem** (Tarzanagh, Li, Thrampoulidis, Oymak, 2023). If $d \ge \max(T - 1, n)$, then for almost all
 # > tokens and queries the Att-SVM for $W$ is feasible for *every* choice $\alpha$.
@@ -403,12 +403,11 @@ show(
 # >
 # > $$P = 2\,\big[\Pr(J = D - 1) + \Pr(J = D - 3) + \Pr(J = D - 5) + \dots\big].$$
 #
-# We call this $P$ **the law**. For $p$ and Gaussian
-# tokens it holds with $D = \min(d, nT)$, because the vectors of all $nT$ logits are the column space of a
-# Gaussian matrix, and any rotation of $\mathbb R^{nT}$ leaves such a matrix alike. With many sequences
-# neighbouring values of $J$ are about equally likely. So $2 \Pr(J = D - 1)$ is about $\Pr(J = D - 1) + \Pr(J
-# = D - 2)$, and so on, and $P$ is about $\Pr(J < D)$. And $J$ is near its mean, so half of the choices are
-# possible near $d = n\,\nu_T$.
+# We call this $P$ **the law**. For $p$ and Gaussian tokens it holds with $D = \min(d, nT)$, because the
+# vectors of all $nT$ logits are the column space of a Gaussian matrix, and any rotation of $\mathbb R^{nT}$
+# leaves such a matrix alike. With many sequences neighbouring values of $J$ are about equally likely. So
+# $2 \Pr(J = D - 1)$ is about $\Pr(J = D - 1) + \Pr(J = D - 2)$, and so on, and $P$ is about $\Pr(J < D)$.
+# And $J$ is near its mean, so half of the choices are possible near $d = n\,\nu_T$.
 #
 # For $W$ and $n > 1$ the subspace is not uniformly random, as sequence $i$ feels $W$ through $W z_i$ alone.
 # Yet there is a formula again:
@@ -423,6 +422,7 @@ show(
 # > sequence and $D = d$.
 #
 # <details><summary>Why the two cases</summary>
+#
 # (To touch the cone without entering it has chance 0, here as in the theorem.) The law is this mean, too,
 # with $R = \min(D, J)$, as even and odd $J$ are equally likely. If $T - 1 \le d$, then $R = \min(d^2, J)$.
 # If $n \le d$, then $R$ is the sum of all $\min(d, j_i)$, and the mean a product. $\square$
@@ -683,8 +683,8 @@ check("12.4", win_all)
 # $(K, Q)$, as the Att-SVM of lesson 11 has other support tokens.) The table has the share $P$ that is
 # possible, beside 12.3's formula for Gaussian tokens, and the mean $m$. Then it has
 #
-# - the *estimate*, the number by assumption 2 alone (with $\prod_i 1 / (1 + k_i)$ and each choice's *own*
-#   $k_i$ in place of $w_m$), and the *real* number;
+# - the *estimate*; the *own* number, by assumption 2 alone ($\prod_i 1 / (1 + k_i)$ with each choice's own
+#   $k_i$ in place of $w_m$); the *real* number;
 # - the estimate over the own number, which is 1 under *assumption 1*, and the own over the real, 1 under
 #   *assumption 2*.
 #
@@ -726,7 +726,8 @@ for kind, d in zip("ppppWWWW", (8, 12, 24, 64, 3, 4, 8, 24), strict=True):
 # Let $\theta$ be the angle at a chosen token between its differences to two support tokens of its sequence.
 # For a head $v$ of random direction both differences have a positive product with $v$ with the chance
 # $(180° - \theta) / 360°$, which is the $\frac13$ of assumption 2 only at $\theta = 60°$. The last column
-# is the mean of $\theta$, over all such pairs of the possible choices.
+# is the mean of $\theta$, over all such pairs of the possible choices. An angle a little above $60°$ costs
+# the more, the more support tokens there are: $p$ at $d = 8$ and $W$ at $d = 24$ have about the same.
 # </details>
 #
 # Does the number decide how often training finds the best choice (Figure 4)?
@@ -782,8 +783,8 @@ for kind, nearly_all in (("p", 1024), ("W", 64)):
     assert np.all((best / could > 0.98) == (d >= nearly_all))
 
 # %% [markdown]
-# For $p$ at $d = 64$ every choice is possible and no finite point stationary, yet over half of the
-# runs miss the best. So without stationary points a landscape is not yet benign.
+# For $p$ at $d = 64$ every choice is possible and no finite point stationary, yet over half of the runs miss
+# the best. So without stationary points a landscape is not yet benign.
 
 # %% [markdown]
 # ## 12.7 Stuck in few dimensions *(optional)*
@@ -870,15 +871,15 @@ progress("12")
 #
 # Enough dimensions, for almost all data:
 #
-# - for **every** choice to be possible: $d \ge n\,(T - 1)$ for $p$; for $W$ and $(K, Q)$ $d^2 \ge n\,(T -
-#   1)$ and $d \ge T - 1$. These are the counts, exact for Gaussian tokens. For tokens of one length and $W$,
+# - for **every** choice to be possible: $d \ge n\,(T - 1)$ for $p$; for $W$ and $(K, Q)$ $d \ge T - 1$ and
+#   $d^2 \ge n\,(T - 1)$. These are the counts, exact for Gaussian tokens. For tokens of one length and $W$,
 #   $d \ge n$ is enough, too;
 # - for no finite point to be **stationary**, enough is the count for $p$, and for $W$ its count or $d \ge n$;
 # - for half of the **random** choices of Gaussian tokens in many sequences: about $n\,\nu_T$ for $p$, and
 #   $\sqrt{n\,\nu_T}$ for $W$ if that is at least $T - 1$;
 # - to **find** the best choice we have no formula. In our runs it takes so many that few other choices are
-#   locally optimal. At the one size measured, $n = 8$, $T = 6$, every choice is sure to be possible from $d
-#   = 40$ on for $p$ and from 7 on for $W$. But of the dimensions tried, over 98% of the runs were global
+#   locally optimal. At the one size measured, $n = 8$, $T = 6$, every choice is sure to be possible from
+#   $d = 40$ on for $p$ and from 7 on for $W$. But of the dimensions tried, over 98% of the runs were global
 #   only at $d = 1024$ for $p$, and from 64 on for $W$.
 
 # %% [markdown]
