@@ -359,7 +359,7 @@ def lateness(path, at, a, b, solution, laws, constant, weights_to_come: Callable
     """From which step on each run stays within the angle `goal` of its SVM, the factors of its lateness,
     and ||u|| just before that step, over the law's constant: (5, trials), NaN for runs that never stay.
 
-    The clock is R over a j^b; the law is R over the length at which the law, with the run's own memory, has
+    The pace is R over a j^b; the law is R over the length at which the law, with the run's own memory, has
     that angle; the memory is its constant with this memory over `constant`.
     """
     stays = arrival(path, at, solution.value, goal)
@@ -383,20 +383,42 @@ def medians(
     path, at, a, b, on, chosen, solution, laws, constant, weights_to_come: Callable, goal, wide: bool = False
 ) -> tuple:
     """Of a run's problems the medians, (7,), rounded to what other processors give: the steps by hand, those
-    from which on it stays within the angle, the latter over the former, its clock, its law, what the law is
-    if u is perpendicular to r + r_0, sqrt(1 + (||u|| / constant)^2), and its memory; and how many select
+    from which on it stays within the angle, the latter over the former, its pace, its law, ||u|| over its own
+    constant, and its memory; and how many select
     other tokens than `chosen`, of which none may stay.
 
-    wide: zigzags so wide that rounding errors grow in them; these are rounded more.
+    wide: zigzags so wide that rounding errors grow in them; these are rounded more, u most.
     """
-    stays, clock, law, kept, u = lateness(path, at, a, b, solution, laws, constant, weights_to_come, goal)
+    stays, pace, law, kept, u = lateness(path, at, a, b, solution, laws, constant, weights_to_come, goal)
     hand = (constant / math.tan(goal) / a) ** (1 / b) + 0 * stays
     other = elsewhere(on, path[-1], chosen)
     assert np.isnan(stays[other]).all()
-    columns = hand, stays, stays / hand, clock, law, np.hypot(1, u), kept
-    units = (5, 20, *4 * [0.1 if wide else 0.01], 0.01)
+    columns = hand, stays, stays / hand, pace, law, u, kept
+    units = (5, 20, *((0.2, 0.1, 0.1, 0.2) if wide else 4 * (0.01,)), 0.01)
     row = [unit * round(np.nanmedian(x) / unit) for unit, x in zip(units, columns, strict=True)]
     return row, int(other.sum())
+
+
+def states(tokens, W: Tensor) -> list[tuple]:
+    """Of each problem at these weights: all rows A (m, D), their strengths (m,), the tight rows (k, D), the
+    direction (D,) and margin of the SVM of the rows that pull, the weights (D,) and log ||G||."""
+    chosen = geometry.selected_tokens(_logits(tokens, "W", W))
+    every, c = svm.attention_problem(tokens.X, tokens.z, chosen), rates.strengths(tokens, chosen)
+    solution = svm.solve(svm.HardMarginProblem(every.a, every.b, every.r, mask=c > 0), throw=False)
+    carries = (solution.dual > 1e-7 * solution.dual.amax(-1, keepdim=True)).numpy()
+    rows = (every.a[..., :, None] * every.b[..., None, :]).flatten(-2).numpy()
+    unit = (solution.value * solution.margin[:, None, None]).flatten(1).numpy()
+    margin, w, log_g = solution.margin.numpy(), W.flatten(1).numpy(), pull(W, tokens)[1].numpy()
+    return [
+        (rows[k], c[k].numpy(), rows[k][carries[k]], unit[k], margin[k], w[k], log_g[k])
+        for k in range(len(W))
+    ]
+
+
+def state(run: Followed, step: int, problem: int) -> tuple:
+    """`states` of one of the forty problems, at this step."""
+    part, k = divmod(problem, 20)
+    return states(run.tokens[part], run.W[run.at.index(step)].split(20)[part])[k]
 
 
 def forecast(tokens, W: Tensor, R_1: float, runs_away: Callable) -> np.ndarray:
@@ -406,21 +428,12 @@ def forecast(tokens, W: Tensor, R_1: float, runs_away: Callable) -> np.ndarray:
     is lost there, tau, by how much this lead grows faster than the tight ones under the SVM of the rows
     that pull, and R_1.
     """
-    chosen = geometry.selected_tokens(_logits(tokens, "W", W))
-    every, c = svm.attention_problem(tokens.X, tokens.z, chosen), rates.strengths(tokens, chosen)
-    pulls = svm.HardMarginProblem(every.a, every.b, every.r, mask=c > 0)
-    solution = svm.solve(pulls, throw=False)
-    faster, leads = every.forward(solution.value) - 1, every.forward(W)
-    carries = (solution.dual > 1e-7 * solution.dual.amax(-1, keepdim=True)).numpy()
-    tau, log_g = (faster * solution.margin[:, None]).numpy(), pull(W, tokens)[1]
-    log_push = (c.abs().log() - leads - log_g[:, None]).numpy()
-    rows = (every.a[..., :, None] * every.b[..., None, :]).flatten(-2).numpy()
     found = []
-    for k in range(len(W)):
-        pushes, tight = (c[k] < 0).numpy(), rows[k][carries[k]]
-        outside = rows[k][pushes] - rows[k][pushes] @ np.linalg.pinv(tight) @ tight
-        P = np.exp(log_push[k][pushes]) * (outside**2).sum(1)
-        each = [runs_away(*pair, R_1) for pair in zip(P, tau[k][pushes], strict=True)]
+    for A, c, tight_rows, unit, margin, w, log_g in states(tokens, W):
+        pushers = A[c < 0]
+        outside = pushers - pushers @ np.linalg.pinv(tight_rows) @ tight_rows
+        P = abs(c[c < 0]) * (outside**2).sum(1) * np.exp(-pushers @ w - log_g)
+        each = [runs_away(*pair, R_1) for pair in zip(P, pushers @ unit - margin, strict=True)]
         found.append(min(each, default=math.inf))
     return np.array(found)
 
@@ -464,17 +477,6 @@ def settled(seeds, weights_to_come: Callable, settling_length: Callable) -> tupl
             ties.append(min(leads[k, len(rows)] - 1, 1) * run.solution.margin[k].item())
             off.append(np.linalg.norm(w @ inside - r, axis=1) / np.linalg.norm(w, axis=1))
     return np.array(slow), np.array(ties), np.concatenate(changed), np.array(off).T, early
-
-
-def against_own(path: Tensor, at, tokens, chosen: Tensor, goal: float) -> tuple:
-    """Each run against the SVM of the tokens that it selects in the end: from which step on it stays within
-    the angle `goal` (inf: never), whether some are not `chosen`, and whether these have the smaller loss with
-    all attention on them, (trials,) each."""
-    own = geometry.selected_tokens(_logits(tokens, "W", path[-1]))
-    stays = arrival(path, at, limit(tokens, "W", own, "fro")[1].value, goal)
-    loss = [losses.logistic(tokens.scores.gather(-1, x[..., None])).mean((-1, -2)) for x in (own, chosen)]
-    other = elsewhere(tokens, path[-1], chosen)
-    return np.nan_to_num(stays, nan=np.inf), other, other & (loss[0] < loss[1]).numpy()
 
 
 def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Tensor:

@@ -17,7 +17,7 @@
 #
 # - compute the constants of a rate from an SVM and the state of a run;
 # - read from one optimiser's run how many steps another needs;
-# - say when a run has settled, and how long its steps may get.
+# - say when a run has arrived at its law, and how long its steps may get.
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the offset, and its part $r$ across), [lesson
 # 02](02_hard_margin_svm.ipynb) (section 2.7), [lesson 03](03_optimizer_geometry.ipynb) (norms), [lesson
@@ -27,6 +27,7 @@
 # exercises.
 
 # %%
+import itertools
 import math
 
 import ipywidgets
@@ -94,9 +95,9 @@ def logits(W):
     return tokens.compare(tokens.z @ W.mT)
 
 
-def quarter(last):
-    """Four steps a decade, over the last two decades."""
-    return sorted({round(last * 10 ** (-k / 4)) for k in range(9)})
+def records(last):
+    """Sixteen steps a decade, over the last two decades."""
+    return sorted({round(last * 10 ** (-k / 16)) for k in range(33)})
 
 
 # %% [markdown]
@@ -104,7 +105,7 @@ def quarter(last):
 # four on each. Each problem's SVM is that of the tokens that NGD selects, and $W_{\mathrm{mm}}$ its solution.
 
 # %%
-times = {"GD": quarter(10_000), "NGD": quarter(3000), "growing": quarter(400), "Polyak": quarter(200)}
+times = {"GD": records(10_000), "NGD": records(3000), "growing": records(400), "Polyak": records(200)}
 ngd, ngd_lengths, ngd_log_g = descend(lambda j, W, log_g: 0.1, times["NGD"])
 selected = geometry.selected_tokens(logits(ngd[-1]))
 rules = {
@@ -140,6 +141,7 @@ looks = {
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.7))
 for name, (color, marker) in looks.items():
     style = {"color": color, "marker": marker, "markersize": 6, "linewidth": 1.2, "label": name}
+    style["markevery"] = 4
     left.loglog(times[name], angles[name][:, shown], **style)
     middle.loglog(times[name], along[name], **style)
     right.loglog(length_of(runs[name])[:, shown], angles[name][:, shown], **style)
@@ -165,20 +167,24 @@ show(
 # there) and of two clocks of 17.3 (middle).
 
 # %% [markdown]
-# Figure 1 has four curves against steps. Against the length the first three optimisers lie on one, which ends
-# as $1/\lVert W\rVert$; Polyak's lies higher, and 17.5 says why. Is that so in all nineteen problems? We
-# compare the angles at one length, interpolated.
+# Figure 1 has four curves against steps. Against the length $\lVert W\rVert$ the first three optimisers lie on
+# one curve, which ends as $1/\lVert W\rVert$; Polyak's lies higher, and 17.5 says why. Is that so in all
+# nineteen problems that select alike? We compare the angles at equal lengths, interpolated between records.
 
 # %%
 print("equal length   median angle, its ratio to NGD's there: least, quartiles, largest")
-for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
+ratios = {}
+for name, length in [("GD", 10), ("GD", 15), *itertools.product(("growing", "Polyak"), (30, 100, 200))]:
     here, of_ngd = (helper.at_length(length_of(runs[n]).T, angles[n].T, length) for n in (name, "NGD"))
-    ratio = (here / of_ngd)[alike].quantile(torch.linspace(0, 1, 5, dtype=torch.float64))
-    print(f"{name:8s} {length:5.0f} {here[alike].median():12.2f}    {ratio.numpy().round(2)}")
-    assert ratio[1] > 1.03 if name == "Polyak" else (abs(ratio - 1) < 0.02).all()
+    ratios[name, length] = ratio = (here / of_ngd)[alike]
+    five = ratio.quantile(torch.linspace(0, 1, 5, dtype=torch.float64))
+    print(f"{name:8s} {length:5.0f} {here[alike].median():12.2f}    {five.numpy().round(2)}")
+    assert five[1] > 1.03 if name == "Polyak" else length == 30 or (abs(ratio - 1) < 0.02).all()
 
 # %% [markdown]
-# It is: in all nineteen, GD and growing steps have NGD's angle to 2%. Polyak's is 8% larger in the median.
+# In the median plain descent and growing steps have NGD's angle to 2% at every length here, and in all nineteen
+# problems but for growing steps at length 30, where one is off by a third. Polyak's angle is 7 or 8% larger in
+# the median at 100 and 200, and up to twice as large and more: his steps are not short (17.4).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.2 One curve: the error at a given length
@@ -201,14 +207,17 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 #
 # **Along the SVM and across it.** The shortest $W$ with all leads at least 1 is $W_{\mathrm{mm}} = \sum
 # \lambda_{it} A_{it}$ with $\lambda \ge 0$; its margin is $\hat\mu = 1/\lVert W_{\mathrm{mm}}\rVert$. We
-# write $W$ as $R\,\hat W$, with $\hat W = \hat\mu\, W_{\mathrm{mm}}$ of length 1, plus a part across it. In
-# this lesson a row is *tight* if $\lambda_{it} > 0$ (a lead of just 1 under $W_{\mathrm{mm}}$ is not
-# enough). Along $\hat W$ the tight rows have the lead $\hat\mu R$, and no other lead is shorter.
+# write $W$ as $R\,\hat W$, with $\hat W = \hat\mu\, W_{\mathrm{mm}}$ of length 1, plus a part across it. From
+# here to 17.5 *length* is this $R = \lVert W\rVert\cos\theta$, with $\theta$ the angle to $\hat W$. In this
+# lesson a row is *tight* if $\lambda_{it} > 0$ (a lead of just 1 under $W_{\mathrm{mm}}$ is not enough). Along
+# $\hat W$ the tight rows have the lead $\hat\mu R$, and no other lead is shorter.
 #
-# **What $r$ has to be.** Suppose that the part across converges. With short steps the pull must then end up
-# parallel to $\hat W$: a pull that stays oblique would carry the part across away. Rows with longer
-# leads fade, so the tight rows' pulls add up to a multiple of $\sum\lambda_{it} A_{it}$. The factor
-# $e^{-\hat\mu R}$ is common to all of them. So the part across, in their span, is an $r$ with, for one $s$,
+# **What $r$ has to be.** Let the tight rows be independent, let all other leads be longer, and suppose that the
+# part across converges. With short steps the pull must then end up parallel to $\hat W$: a pull that stays
+# oblique would carry the part across away. Rows with longer leads fade, so the tight rows' pulls alone add up
+# to a multiple of $\sum\lambda_{it} A_{it}$; and as these rows are independent, the coefficients of the two
+# sums agree. The factor $e^{-\hat\mu R}$ is common to all. So the part across, in their span, is an $r$ with,
+# for one $s$,
 #
 # $$c_{it}\, e^{-\langle A_{it},\, r\rangle} = s\, \lambda_{it}
 # \qquad\text{for each tight } it.$$
@@ -221,10 +230,11 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 # -\frac23\log 2$, at every $R$.
 # </details>
 #
-# If the tight rows are independent, exactly one $s$ has such an $r$ in their span and across $\hat W$. We
-# call it the **remainder**. It does not grow: in the span of the tight rows the angle to $\hat W$ has the
-# tangent $\lVert r\rVert / R$. Outside of that span stays what other comparisons put there before they faded,
-# the run's **memory** $r_0$. No theory here gives it: we read it from the run.
+# Exactly one $s$ has such an $r$ in their span and across $\hat W$. We call it the **remainder**: it is what
+# lesson 08 called the offset of a path, and the $r$ of lesson 01. It does not grow: in the span of the tight
+# rows the angle to $\hat W$ has the tangent $\lVert r\rVert / R$. Outside of that span stays what other
+# comparisons put there before they faded, the run's **memory** $r_0$. No theory here gives it: we read it from
+# the run.
 
 # %% [markdown]
 # ### Exercise 17.1: The weights to come
@@ -275,8 +285,7 @@ check("17.1", weights_to_come)
 # >
 # > $$R \tan\theta \to \sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}.$$
 #
-# Here $\theta$ is the angle to $\hat W$, and the right side is *the law's constant*. When a run settles, 17.4
-# will say. (The equation for $r$: Soudry and others 2018, for linear models; the memory: lesson 08; the rest
+# The right side is *the law's constant*. When a run settles, 17.4 will say. (The equation for $r$: Soudry and others 2018, for linear models; the memory: lesson 08; the rest
 # is derived here.)
 #
 # <details><summary>Why other leads have to be longer</summary>
@@ -315,7 +324,8 @@ check("17.1", weights_to_come)
 # $1/\hat\mu$: mostly not a short one (17.4).
 # </details>
 #
-# If the steps are short, each adds its whole length to $R$, and so each rule gives a clock:
+# If the steps are short, each adds its whole length to $R$. So each rule gives its **clock**, $R$ as a
+# function of $j$ (the clock of 11.4 is another one, the logarithm of a length):
 #
 # | optimiser | a step adds to $R$ | so $R$ is about |
 # |:---|:---|:---|
@@ -415,7 +425,7 @@ assert np.allclose(medians, [0.292, 7.0, 7.3, -1.7], atol=[0.001, 0.06, 0.06, 0.
 
 # %%
 @exercise("17.3")
-def clock(way, log_g, eta, a):
+def steps_along(way, log_g, eta, a):
     """Return the log10 of how many steps of eta ||G||^a lead along the path; way, log_g: (k,)."""
     ### BEGIN SOLUTION
     logs = -a * np.asarray(log_g) - math.log(eta)  # log of the steps in a unit of the way
@@ -428,7 +438,7 @@ def clock(way, log_g, eta, a):
 
 
 # %%
-check("17.3", clock)
+check("17.3", steps_along)
 
 # %% [markdown]
 # First a reading that we can check by counting: how many plain steps lead to where plain descent came in
@@ -439,7 +449,7 @@ way, counted = 0.1 * np.arange(3000), []
 for k, length in enumerate(length_of(runs["GD"][-1]).numpy()):
     end = np.interp(length, ngd_lengths[:, k], way)  # where NGD had this length
     passed = np.append(way[way < end], end)
-    counted.append(10 ** clock(passed, np.interp(passed, way, ngd_log_g[:, k]), 1.0, 1.0))
+    counted.append(10 ** steps_along(passed, np.interp(passed, way, ngd_log_g[:, k]), 1.0, 1.0))
 read = abs(np.array(counted) / 10_000 - 1) < 0.02
 print(f"10,000 plain steps are read to 2% in {read.sum()} of 20")
 assert read.all(), again.format("17.3")
@@ -453,7 +463,7 @@ seeds = [17, batch_seed(0, {"parameter": "W"}, 0)]  # the second: of the stored 
 # runs of NGD on twenty problems a seed: at 260 of the steps the way so far, log||G||, the angle and weights
 short = helper.followed(seeds, 0.1, [*range(50, 5000, 50), *range(5000, 21_001, 100)])
 log_j = [  # log10 of the plain steps to every fifth place, (40, places)
-    [clock(short.way[:i], short.log_g[:i, k], 1.0, 1.0) for i in range(5, len(short.way) + 1, 5)]
+    [steps_along(short.way[:i], short.log_g[:i, k], 1.0, 1.0) for i in range(5, len(short.way) + 1, 5)]
     for k in range(40)
 ]
 theta, log_j = short.angle[4::5].T, np.array(log_j)
@@ -492,7 +502,8 @@ show(
 # SVM of its last tokens, and stays there until it selects them.
 
 # %% [markdown]
-# So plain descent would need $10^{50}$ to $10^{112}$ steps: Figure 2.
+# In 39 of the 40 problems plain descent would need $10^{50}$ to $10^{112}$ steps to come to stay within one
+# degree; in the fortieth, the orange one, over $10^{130}$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Which steps settle, and how soon
@@ -589,17 +600,17 @@ check("17.4", settling_length)
 # a $\kappa$ nearer to the minimum.
 # </details>
 #
-# **When has a run settled?** The tight rows' error fades as $e^{-\kappa_{\min} R}$, the other rows' pulls as
+# **When has a run arrived?** The tight rows' error fades as $e^{-\kappa_{\min} R}$, the other rows' pulls as
 # $e^{-\delta R}$. So both $\kappa_{\min} R$ and $\delta R$ should be a few. We count on six hundred other
-# problems of the same size, with steps of 0.5, at three lengths $R$. A run is *off* if what is across, inside
-# the span, differs from $r$ by over 1% of all that is across; $\kappa_{\min}$ and $\delta$ are those of the
-# SVM of its last tokens. The columns say how many runs are off:
+# problems of the same size, with steps of 0.5, at three lengths $R$. Inside the span, what is across should be
+# $r$: where it differs by over 1% of all that is across, the run is *off*, else it has *arrived*. Here
+# $\kappa_{\min}$ and $\delta$ are those of the SVM of its last tokens. The columns say how many are off of
 #
-# - *all*: of all;
-# - *A*, *B*: of those with $\kappa_{\min} R$ below 2, and from 2 to 4;
-# - *C*, *D*: of those with $\kappa_{\min} R$ above 4, and $\delta R$ below 4 or above 4.
+# - *all* runs;
+# - the *early* ones, with $\kappa_{\min} R$ below 2, and *midway*, from 2 to 4;
+# - those above 4 that are *nearly tied*, $\delta R$ below 4, and those that are *clear*, $\delta R$ above 4.
 #
-# **Predict:** one degree is at about $R = 580$. Has a run settled by then?
+# **Predict:** one degree is at about $R = 580$. Has a run arrived by then?
 
 
 # %%
@@ -607,20 +618,22 @@ check("17.4", settling_length)
 # (3, 600): how far a run is off r at the three lengths; for 17.7 the problems, and their weights at R = 200
 kappa_min, delta, left_at, off_r, at_200 = helper.settled(range(2, 8), weights_to_come, settling_length)
 print(f"settling length 1 / kappa_min: {np.median(1 / kappa_min):.0f} in the median\n")
-print("    R          all            A            B            C            D")
+print("    R          all        early       midway  nearly tied        clear")
 for at_R, off in zip((200, 600, 2000), off_r > 0.01, strict=True):
     x, far = kappa_min * at_R, delta * at_R > 4
     parts = (x > 0, x < 2, (x >= 2) & (x <= 4), (x > 4) & ~far, (x > 4) & far)
     print(f"{at_R:5d}", "".join(f"{off[part].sum():6d} of {part.sum():3d}" for part in parts))
     assert off[parts[1]].mean() > 0.95, again.format("17.4")
 turned = left_at < math.inf
-print(f"of those off in D at R = 2,000 the tokens changed after R = 200 in {(off & parts[4] & turned).sum()}")
+print(f"clear and off at R = 2,000: in {(off & parts[4] & turned).sum()} the tokens changed after R = 200")
+print(f"median error at R = 600, over all that is across: {np.median(off_r[1]):.1%}")
 assert (off & parts[4] & ~turned).sum() <= 1, again.format("17.4")
 
 # %% [markdown]
 # Not quite: $R = 580$ is 3.5 settling lengths in the median, and at $R = 600$ 250 of the 600 are still off.
+# (The angle does not feel it yet: an error of 1% of what is across moves it by 1% at most.)
 #
-# Where both numbers are above 4 (column D), 2 of 138 are off at $R = 600$, and 3 of 402 at $R = 2{,}000$. In
+# Where both numbers are above 4 (*clear*), 2 of 138 are off at $R = 600$, and 3 of 402 at $R = 2{,}000$. In
 # those three the tokens changed late: *that* can be forecast, too, but not from these two numbers (17.7).
 #
 # **The threshold.** From $R = 10^6$, and off the remainder by a random .01 in each direction of the span, how
@@ -629,40 +642,40 @@ assert (off & parts[4] & ~turned).sum() <= 1, again.format("17.4")
 # %%
 eta_star = rates.remainder(problem, solution, c).longest.numpy()  # 2 / kappa_max, (20,)
 print(f"eta*: {eta_star.min():.1f} to {eta_star.max():.1f}, median {np.median(eta_star):.1f}")
-print("steps        off r, of 20 problems: by over .03 steps   by over half a step")
+print("steps        off r, of 20 problems: by over .03 of a step   by over half of one")
 for factor in (0.97, 1.03, 10.0):
     eta = torch.as_tensor(factor * eta_star)
     zigzag = helper.far_off(tokens, problem, solution, c, eta)  # over a step's length, (20,)
-    print(f"{factor:5.2f} eta* {int((zigzag > 0.03).sum()):38d} {int((zigzag > 0.5).sum()):24d}")
+    print(f"{factor:5.2f} eta* {int((zigzag > 0.03).sum()):43d} {int((zigzag > 0.5).sum()):23d}")
     assert zigzag.max() < 0.01 if factor < 1 else zigzag.min() > 0.05
 print(f"Polyak's step, 1 / mu_hat, is above eta* in {(1 / mu > eta_star).sum()} of 20 problems")
 
 # %% [markdown]
 # Near $r$ the threshold is sharp to 3%. Beyond it a part of each step goes across, and the next step undoes
-# it. So $R$ should fall behind its clock $\eta j$. Does it pay nonetheless? We take 700 steps of eight
-# lengths.
+# it. So $R$ should fall behind its clock: its **pace**, $R$ over the $\eta j$ of the clock, should be below 1.
+# Does a longer step pay nonetheless? We take 700 steps of eight lengths.
 
 # %%
 at, factors = range(1, 701), (0.5, 0.9, 1.1, 1.5, 2, 3, 4, 8)
 paths = {factor: descend(lambda j, W, log_g, s=factor * eta_star: s, at)[0] for factor in factors}
 R_last = torch.stack([path[-1] * W_mm for path in paths.values()]).sum((-1, -2)) * mu_hat
-share = R_last.numpy() / (700 * np.outer(factors, eta_star))  # R over its clock's eta j, (8, 20)
+pace = R_last.numpy() / (700 * np.outer(factors, eta_star))  # R over its clock's eta j, (8, 20)
 # from which step on a run stays below one degree, (8, 20); NaN: not in 700
 steps = np.array([helper.arrival(path, at, W_mm, ONE) for path in paths.values()])
 other = [helper.elsewhere(tokens, path[-1], selected) for path in paths.values()]  # selects other tokens
-print("step, over eta*   medians: R over its clock    steps to one degree    not in 700    other tokens")
-for factor, part, took, turn in zip(factors, share, steps, other, strict=True):
+print("step, over eta*   medians: pace   steps to one degree, if in 700   not in 700   other tokens")
+for factor, part, took, turn in zip(factors, pace, steps, other, strict=True):
     to_20 = 20 * round(np.nanmedian(took) / 20)
-    print(f"{factor:15.1f}{np.median(part):28.1f}{to_20:23d}{np.isnan(took).sum():14d}{turn.sum():16d}")
-assert share[:2].min() > 0.95 > 0.89 > share[3:].max()
-assert (np.diff(share[1:], axis=0) < 0).all()
+    print(f"{factor:15.1f}{np.median(part):16.1f}{to_20:32d}{np.isnan(took).sum():13d}{turn.sum():15d}")
+assert pace[:2].min() > 0.95 > 0.89 > pace[3:].max()
+assert (np.diff(pace[1:], axis=0) < 0).all()
 assert (other[-1] == np.isnan(steps[-1])).all()
 
 
 # %% jupyter={"source_hidden": true}
-def clock_and_steps(axes, k):
-    """R over eta j after 700 steps, and from when a run stays below one degree; one problem in front."""
-    for ax, values in zip(axes, (share, steps), strict=True):
+def pace_and_steps(axes, k):
+    """The pace after 700 steps, and from when a run stays below one degree; one problem in front."""
+    for ax, values in zip(axes, (pace, steps), strict=True):
         for one in values.T:
             ax.semilogx(factors, one, color="0.75", linewidth=1)
         ax.axvline(1, color=ORANGE, linewidth=2, linestyle="--", label="$\\eta^*$")
@@ -670,28 +683,28 @@ def clock_and_steps(axes, k):
         ax.set_xticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
         ax.minorticks_off()
         ax.set_xlabel("step, over $\\eta^*$")
-    axes[0].set(ylabel="$R$, over its clock's $\\eta j$", ylim=(0, 1.1))
+    axes[0].set(ylabel="pace: $R$ over its clock's $\\eta j$", ylim=(0, 1.1))
     axes[1].set(ylabel="steps to one degree", ylim=(0, 700))
     axes[1].legend(loc="upper right")
 
 
 fig, axes = plt.subplots(1, 2, figsize=(8.6, 3.3))
-clock_and_steps(axes, 1)
+pace_and_steps(axes, 1)
 show(
     fig,
-    alt="Against the step over eta star from one half to 8, for twenty problems. Left: the length R over its "
+    alt="Against the step over eta star from one half to 8, for twenty problems. Left: the pace, R over its "
     "clock's eta j; all lines are flat at 1 or just below up to eta star, and fall from there on. Right: the "
     "steps until a run stays below one degree; most lines fall up to three or four eta star and rise again.",
 )
 
 # %% [markdown]
-# **Figure 3.** How much of the clock is left after 700 steps, and from which step on a run stays below one
-# degree. Blue: Figure 1's problem. Lines on the right are cut short where a run does not come to stay: four
+# **Figure 3.** The pace after 700 steps, and from which step on a run stays below one degree. Blue: Figure 1's problem. Lines on the right are cut short where a run does not come to stay: four
 # at $.5\eta^*$, and two at $8\eta^*$, which select other tokens (they are on the left, too).
 
 # %% [markdown]
-# It pays (Figure 3). Up to $\eta^*$ the clock is right. Beyond, less of it is left: about .7 at $2\eta^*$,
-# half at $4\eta^*$. But the steps to one degree fall until 3 or $4\eta^*$, and only then rise again.
+# It pays (Figure 3). Up to $\eta^*$ the pace is 1, or just below. Beyond it falls, to about .7 at $2\eta^*$ and
+# half at $4\eta^*$. In the median the steps to one degree fall nonetheless until 3 or $4\eta^*$, and only then
+# rise. (The 460 at $.5\eta^*$ are the median of the sixteen that come there in 700.)
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -699,7 +712,7 @@ def look(number):
     """One problem in front of the others."""
     k = number - 1
     figure = Figure(figsize=(9, 3.4), layout="none")
-    clock_and_steps([figure.add_axes((x, 0.16, 0.41, 0.7)) for x in (0.07, 0.57)], k)
+    pace_and_steps([figure.add_axes((x, 0.16, 0.41, 0.7)) for x in (0.07, 0.57)], k)
     fastest = factors[int(np.nanargmin(steps[:, k]))]
     least = np.nanmin(steps[:, k])
     title = f"$\\eta^*$ = {eta_star[k]:.1f}; below one degree after {least:.0f} steps of {fastest} $\\eta^*$"
@@ -709,7 +722,7 @@ def look(number):
 
 widgets.sliders(
     look,
-    alt="The length R over its clock's, and the steps until a run stays below one degree, for one problem.",
+    alt="The pace, R over its clock's eta j, and the steps until a run stays below one degree, for one problem.",
     number=ipywidgets.IntSlider(min=1, max=20, value=2, description="problem"),
 )
 
@@ -721,33 +734,32 @@ widgets.sliders(
 # step (to twenty) from which on a run is below one degree, and *late* is that step over by hand. Plain
 # descent's steps are read, the others' counted.
 #
-# Three factors make a run late. We read them at the step $j$ where it begins to stay.
+# Three factors make a run late. We read them at the step where it begins to stay.
 #
-# - *Clock* is $R$ over what the clock says there, so $\eta j$ is $R$ over *clock*.
+# - *Pace* is $R$ over what the clock says there.
 # - *Law* is $R$ over the length at which the law, with the run's own memory, has one degree.
 # - *Memory* is the law's constant with this memory, over that with NGD's.
 #
-# So $R$ is law times memory times the length by hand, and *late* is law times memory over clock in each
-# problem (for growing steps, to the power $2/3$).
+# So $R$ is law times memory times the length by hand, and in each problem *late* is law times memory over pace
+# (for growing steps, to the power $2/3$). The table's rows do not obey that: medians do not multiply.
 #
-# A zigzag adds a part $u$ that does not fade. Were it perpendicular to $r + r_0$, law would be $\sqrt{1 +
-# \lVert u\rVert^2 / \lVert r + r_0\rVert^2}$: that is the column *with u*. Medians are over the runs that
-# stay; *other tokens* counts runs that select others than NGD: these never stay. **Predict:** which factor is
-# off at $2\eta^*$, and which, too, at $4\eta^*$?
+# A zigzag adds a part $u$ that does not fade, and what is across is then $r + r_0 + u$. Column *u* is its length
+# over that of $r + r_0$. Medians are over the runs that stay; *other tokens* counts runs that select others
+# than NGD, which never stay. **Predict:** which factor is off at $2\eta^*$, and which, too, at $4\eta^*$?
 
 # %%
 raced = {"NGD, 0.1": (short.W[:, :20], short.at, 0.1, 1)}  # path, steps, scale and power of its clock
 raced |= {f"NGD, {factor} eta*": (paths[factor], at, factor * eta_star, 1) for factor in (0.9, 2, 4)}
 raced["growing"] = descend(rules["growing"], at)[0], at, 1 / 15, 1.5
 raced["Polyak"] = descend(rules["Polyak"], at)[0], at, 1 / mu, 1
-print("medians         by hand   stays   late   clock    law  with u  memory   other tokens")
+print("medians         by hand   stays   late    pace    law       u  memory   other tokens")
 for name, run in raced.items():
     # the medians of this table; they are rounded more where the zigzag is wide, as it is chaotic
     row, changes = helper.medians(
         *run, tokens, selected, solution, laws, constant, weights_to_come, ONE, wide=name == "NGD, 4 eta*"
     )
     print("{:15s}{:8,}{:8,}{:7.2f}{:8.2f}{:7.2f}{:8.2f}{:8.2f}".format(name, *row), f"{changes:8d} of 20")
-    assert abs(row[4] / row[5] - 1) < 0.06, again.format("17.1")
+    assert abs(row[4] / math.hypot(1, row[5]) - 1) < 0.06, again.format("17.1")
     if name in ("NGD, 0.1", "NGD, 0.9 eta*", "growing"):
         assert abs(row[2] - 1) < 0.06, again.format("17.2")
 by_hand = np.median(mu * constant / math.tan(ONE) / LN10 - log10_s)
@@ -755,24 +767,39 @@ print(f"plain, log10   {by_hand:8.0f}{np.median(plain[:20]):8.0f}")
 # by hand once more for 0.9 eta*, with the memory of the run's own step 50
 own = helper.across(laws, paths[0.9][49], weights_to_come)[2] / math.tan(ONE) / (0.9 * eta_star)
 quartiles = np.quantile(steps[1] / own, [0.25, 0.75])
-print("\n0.9 eta*, by hand with the memory of step 50: late's quartiles {:.2f}, {:.2f}".format(*quartiles))
+early = geometry.selected_tokens(logits(paths[0.9][49]))
+print(f"\n0.9 eta*, step 50: it selects NGD's tokens in {(early == selected).all(-1).sum()} of 20")
+print("by hand with its memory: late's quartiles {:.2f}, {:.2f}".format(*quartiles))
 assert 0.98 < quartiles[0] < quartiles[1] < 1.09, again.format("17.1")
+# Polyak's angle in 17.1, over NGD's, against the law's constants with the memories of their last steps
+lifted = (
+    ratios["Polyak", 200].numpy()
+    / (helper.across(laws, runs["Polyak"][-1], weights_to_come)[2] / constant)[alike]
+)
+within = (abs(lifted - 1) < 0.1).sum()
+print(
+    f"Polyak's angle over NGD's, at length 200, is that of their constants to 10% in {within} of {len(lifted)}"
+)
+assert within == len(lifted), again.format("17.1")
 
 # %% [markdown]
-# At $2\eta^*$ the clock is off: $R$ is 73% of $\eta j$. At $4\eta^*$ the law is, too: there $u$ is two thirds
-# as long as $r + r_0$, and counts for 20%, as *with u* says it should. Polyak's steps are too long in 16 of
-# twenty problems (17.4), and his clock is off, too.
+# At $2\eta^*$ the pace is off: $R$ is 73% of $\eta j$. At $4\eta^*$ the law is off, too: one degree needs about
+# 1.2 times the length. There $u$ is about .6 as long as $r + r_0$; perpendicular to it, it would make what is
+# across $\sqrt{1 + .6^2} = 1.17$ times as long. So it nearly is perpendicular. (That is geometry, and no test of
+# the law.) Polyak's steps are too long in 16 of the twenty problems (17.4), and his pace is off, too.
 #
 # **Short steps.** By hand is right to 3% in the median for steps of 0.1, of $.9\eta^*$ and growing ones;
 # plain descent's exponent is 78 by hand and 79 as read.
 #
 # **Memory.** Longer steps leave a larger memory: the constant grows by 5% at $2\eta^*$, by 12% at $4\eta^*$,
-# and by 8% with Polyak's steps. That is by how much his curve lies above the others in 17.1.
+# and by 8% with Polyak's steps. That is why his curve lies higher in 17.1: problem by problem, his constant is
+# as much above NGD's as his angle is, to 10% in all nineteen.
 #
 # **The answer:** the length decides the angle, and the clock the steps to that length. One degree needs a
 # length of hundreds. Plain descent's $R$ grows as a logarithm of $j$, the others' as a power. At $.9\eta^*$
-# the steps are known in advance: from the SVM and the memory of the run's own step 50 they come out 1 to 7%
-# too few in the middle half of the problems. With 3 or $4\eta^*$ a little over half as many will do.
+# step 50 of a run tells how many it will take: from its memory and the SVM of its tokens, which already are
+# NGD's last, the steps come out 1 to 7% too few in the middle half of the problems. With 3 or $4\eta^*$ a
+# little over half as many will do.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.6 Every rate in one table *(optional)*
@@ -788,7 +815,7 @@ assert 0.98 < quartiles[0] < quartiles[1] < 1.09, again.format("17.1")
 # 5,000; on $(K, Q)$ at most 3,000 but for GD). A number is the median of 40 problems (Polyak on $(K, Q)$: of
 # the 21 in which it selects NGD's tokens), with its 95% bootstrap interval. *Length* is the exponent of the
 # length on $(K, Q)$. *Decaying* steps are $1/\sqrt j$; *scaled* says that Muon's gradients are scaled up, so
-# that the small number in its denominator does not count. A blank: not run.
+# that the small number in its denominator does not count. Lengths are in the SVM's norm. A blank: not run.
 
 # %%
 # computed once for all readers, 40 problems each: course/replicate/lesson_17.py
@@ -829,8 +856,9 @@ for parameter in stored:
     print(f"of 40 runs on {parameter:2s}, {min(counts)} to {max(counts)} select the tokens that NGD does")
 
 # %% [markdown]
-# *If 1/R* says: if the gap falls as one over the length. The length grows as $j$, or as $\sqrt j$ for mirror
-# descent and decaying steps. Where a number is expected on $p$ and $W$, all but Muon are within 0.1 of it.
+# *If 1/R* says: if the gap falls as one over the length $R$. The length grows as $j$; with decaying steps as
+# $\sqrt j$, and for mirror descent, too: a normalised step adds a constant to the mirror image of $W$, and the
+# length of that is about $R^2$. Where a number is expected on $p$ and $W$, all but Muon are within 0.1 of it.
 # *Stated* rates ([F], sources below) are bounds, up to logarithms, for linear models and decaying steps; here
 # Adam's steps do not decay, and it is faster.
 #
@@ -839,9 +867,9 @@ for parameter in stored:
 # above $\eta^*$ it should be about $1/j$, as $u$ is about as long as a step, and $R$ as $j$ of them. Muon's
 # polynomial gives margin away for good (3.7), so its gap need not go to 0.
 #
-# On $(K, Q)$ no rate is stated, and no row falls as $1/R$: its exponent is below .7 of the length's. Down the
-# gradient the share of a direction that the run still lacks grows only as a small power of the length
-# (11.4). Of mirror, sign and Adam steps we know no limit.
+# On $(K, Q)$ no rate is stated, and no optimiser reaches $1/R$: the fitted exponent is below .7 of the
+# length's. Down the gradient the share of a direction that the run still lacks grows only as a small power of
+# the length (11.4). Of mirror, sign and Adam steps we know no limit on $(K, Q)$.
 #
 # Now the same after 500 steps, and at equal length in the SVM's norm: 100 for the first four and on $(K, Q)$,
 # else 20. A blank: not run, or not in all records.
@@ -871,12 +899,17 @@ for name, what, *_ in table:
 # The law is about the SVM of a run's *last* tokens. But a better token $b$, with $c_b < 0$, is pushed up, and
 # may overtake late, as in Figure 2's orange run. Can we foretell it from the state at some length $R_1$?
 #
-# Take the SVM of the rows with $c > 0$ alone. In a unit of $R$ the lead over $b$ grows by $\tau_b$ more than
-# the tight leads, and by $R$ it has lost some $q$ to the push, $q(R_1) = 0$. In their span the tight rows
-# undo the push: there it only shifts where $u$ fades to. Along the rest $A_\perp$ of $A_b$ it stays. So $q$
-# grows at first by $P = |c_b|\, \lVert A_\perp\rVert^2\, e^{-\langle A_b, W\rangle} / \lVert G\rVert$. Then
-# the push goes as $e^{q - (\hat\mu + \tau_b) R}$, the pull as $e^{-\hat\mu R}$, and what counts is the one
-# over the other:
+# Take the SVM of the rows with $c > 0$ alone: in this section $\hat W$ and $\hat\mu$ are *its* direction and
+# margin. In a unit of $R$ the lead over $b$ grows by $\langle A_b, \hat W\rangle$, the tight leads by
+# $\hat\mu$: so it gains $\tau_b = \langle A_b, \hat W\rangle - \hat\mu$ on them. And by $R$ it has lost some
+# $q$ to the push, with $q(R_1) = 0$.
+#
+# The push moves $W$ against $A_b$, in a unit of $R$ by $|c_b|\, e^{-\langle A_b, W\rangle} / \lVert G\rVert$
+# of it. In their span the tight rows undo that: there it only shifts where $u$ fades to. Along the rest
+# $A_\perp$ of $A_b$, outside of their span, it stays, and takes $\langle A_b, A_\perp\rangle = \lVert
+# A_\perp\rVert^2$ times as much off the lead. So $q$ grows at first by $P = |c_b|\, \lVert A_\perp\rVert^2\,
+# e^{-\langle A_b, W\rangle} / \lVert G\rVert$. Then the push goes as $e^{q - (\hat\mu + \tau_b) R}$, the pull
+# as $e^{-\hat\mu R}$, and what counts is the one over the other:
 #
 # $$\frac{\mathrm dq}{\mathrm dR} = P\, e^{\,q - \tau_b (R - R_1)}.$$
 #
@@ -890,7 +923,7 @@ for name, what, *_ in table:
 # overtakes: so the boxes of 17.2 and 17.4 ask for $c_{it} > 0$ on tight rows.
 # </details>
 #
-# We forecast at $R = 200$ for the six hundred problems of 17.4, and for the forty of Figure 2 at three steps.
+# First Figure 2's orange run at its step 1,000: by the clock $R_1 = 100$. It has one better token.
 
 
 # %%
@@ -901,9 +934,21 @@ def runs_away(P, tau, R_1):
     return R_1 - math.log1p(-tau / P) / tau if tau else R_1 + 1 / P
 
 
-# the least R* of each problem, (600,); P and tau of every better token are computed there
+# one problem's rows A, strengths c, tight rows, SVM (direction and margin), weights W and log||G||
+A, c_A, tight, direction, margin, w, log_g = helper.state(short, 1000, orange)
+(b,) = np.flatnonzero(c_A < 0)
+A_perp = A[b] - A[b] @ np.linalg.pinv(tight) @ tight
+P = abs(c_A[b]) * (A_perp @ A_perp) * math.exp(-A[b] @ w - log_g)
+tau = A[b] @ direction - margin
+print(f"P = {P:.4f}, tau_b = {tau:.4f}: R* = {runs_away(P, tau, 100.0):,.0f}")
+
+# %% [markdown]
+# The better token gains by itself ($\tau_b < 0$), and overtakes. Now the same for all better tokens of the forty
+# problems at three steps, and at $R = 200$ of the six hundred of 17.4: the least $R^*$ of each problem.
+
+# %%
 R_star = np.concatenate([helper.forecast(*problems, 200.0, runs_away) for problems in at_200])
-flagged = R_star < 2000
+flagged = R_star < math.inf
 print("by R = 2,000:    forecast at R = 200    not forecast")
 for name, group in {"tokens change": turned, "tokens last": ~turned}.items():
     print(f"{name:15s}{(group & flagged).sum():15d}{(group & ~flagged).sum():18d}")
@@ -917,37 +962,17 @@ for step in (1000, 2000, 5000):
     assert np.flatnonzero(R_stars < math.inf).tolist() == [orange]
 
 # %% [markdown]
-# All seven changes were forecast, and no other. They come after $R^*$, as overtaking takes some way. The
-# orange run changes at step 15,000 of 0.1, so at $R \approx 1{,}500$, forecast 14 to 30% early. In plain
-# steps that is after $10^{130}$ (Figure 2): a change nobody could wait for.
-#
-# Long steps change the tokens, too. We take twenty larger problems, $n = 8$, $T = d = 12$, and
-# hold each run against the SVM of its own tokens; $\eta^*$ is still that of NGD's. **Predict:** how many
-# runs with steps of $8\eta^*$ select other tokens than NGD, and is that bad?
-
-# %%
-larger = data.random_tokens(8, 12, 12, trials=20, seed=6)
-W_short = descend(lambda j, W, log_g: 0.1, [3000], larger)[0][-1]
-chosen, *_, longest = helper.svm_of(larger, W_short)  # the tokens, and eta* of their SVM
-for factor, unit in {0.9: 20, 2: 20, 4: 20, 8: 100}.items():
-    path, *_ = descend(lambda j, W, log_g, s=factor * longest: s, at, larger)
-    # from when a run stays; whether it selects others than NGD; and if so, whether its loss ends smaller
-    stays, elsewhere, less = helper.against_own(path, at, larger, chosen, ONE)
-    said = f"stays {unit * round(np.median(stays) / unit):4d}   other tokens {elsewhere.sum():2d}"
-    print(f"NGD, {factor} eta*".ljust(15), f"{said}, {less.sum():2d} of them with less loss in the end")
-
-# %% [markdown]
-# Twelve of twenty do at $8\eta^*$, and it is not clearly bad: six of them have less loss in the end. At
-# $4\eta^*$ it is seven of nine. And half of the
-# twenty are within one degree of their own SVM from step 180 on, against 320 at $.9\eta^*$.
+# All seven changes up to $R = 2{,}000$ were forecast, and no other token has $P > \tau_b$. They come after
+# $R^*$, as overtaking takes some way. The orange run changes at step 15,000 of 0.1, so at $R \approx 1{,}500$,
+# forecast 14 to 30% early. In plain steps that is after $10^{130}$ (Figure 2): a change nobody could wait for.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | one curve | equal angles at equal length | GD, growing: to 2% in these 19 problems |
-# | $u$ fades | if $\kappa_{\min} R$, $\delta R$ are a few | above 4: 2 of 138, 3 of 402 off |
-# | tokens last | unless some $P > \tau_b$ | 593 of 593 last; 7 of 7 forecast to change do |
+# | one curve | equal angles at equal length | GD at 10, 15, growing at 100, 200: to 2%, 19 problems |
+# | $u$ fades | if $\kappa_{\min} R$, $\delta R$ are a few | both above 4: 2 of 138, 3 of 402 off |
+# | tokens last | unless some $P > \tau_b$ | to $R = 2{,}000$: 593 of 593 last, 7 of 7 change |
 # | one degree, plain and $.9\eta^*$ | $10^{78}$ and 280 steps | $10^{79}$ (read from NGD's run) and 280 |
-# | the longest step | $2 / \kappa_{\max}$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
+# | the longest step | $2 / \kappa_{\max}$ | at .97 of it 0 of 20 zigzag, at 1.03 20 of 20 |
 
 # %% [markdown]
 # ## Questions
@@ -959,13 +984,13 @@ for factor, unit in {0.9: 20, 2: 20, 4: 20, 8: 100}.items():
 # $-1/\log(\eta s j)$, which goes to 0.
 # </details>
 #
-# **2.** How much of the clock is left in a zigzag of two equally strong rows, $(1, h)$ and $(1, -h)$?
+# **2.** What is the pace of a zigzag of two equally strong rows, $(1, h)$ and $(1, -h)$?
 # <details><summary>Answer</summary>
 #
 # At $(R, w_2)$ the pull makes an angle $\varphi$ with the first axis, $\tan\varphi = h\tanh(h w_2)$. So a
 # step adds $\eta\cos\varphi$ to $R$, and turns $w_2 = a$ into $-a$ if $2a = \eta\sin\varphi$. For small
-# $a$ the angle is $h^2 a$, so $\eta$ is $2/h^2$, which is $\eta^*$. A longer step leaves $\cos\varphi$ of the
-# clock: .76 at $2\eta^*$ for $h = 1$, and never less than $1/\sqrt{1 + h^2}$.
+# $a$ the angle is $h^2 a$, so $\eta$ is $2/h^2$, which is $\eta^*$. A longer step has the pace
+# $\cos\varphi$: .76 at $2\eta^*$ for $h = 1$, and never less than $1/\sqrt{1 + h^2}$.
 # </details>
 
 # %%
@@ -977,7 +1002,7 @@ progress("17")
 # - **One curve:** near $r$, steps below $\eta^*$ settle. When $\kappa_{\min} R$ and $\delta R$ are a few, the
 #   angle is about $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$, as long as the tokens last.
 # - **Many clocks:** below $\eta^*$ $R$ is $\log(\eta s j)/\hat\mu$ for plain descent, $\eta j$ for NGD and
-#   $\frac23\eta j^{3/2}$ for growing steps. Longer steps zigzag: first the clock loses, then the law.
+#   $\frac23\eta j^{3/2}$ for growing steps. Longer steps zigzag: first the pace falls, then the law is off.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
