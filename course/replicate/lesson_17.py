@@ -336,16 +336,6 @@ def arrival(path: Tensor, at, W_mm: Tensor, goal: float) -> np.ndarray:
     return np.exp([lasting(one, np.log(at), goal) for one in theta])
 
 
-def svm_of(tokens, W: Tensor) -> tuple:
-    """Of the tokens that these weights select: the tokens, the SVM's solution, rows, lam and c of each
-    problem (an error where they do not meet the law's conditions), and the longest steps that settle."""
-    chosen = geometry.selected_tokens(_logits(tokens, "W", W))
-    problem, solution = limit(tokens, "W", chosen, "fro")
-    c = rates.strengths(tokens, chosen)
-    laws = [tight(problem, solution, c, k) for k in range(len(W))]
-    return chosen, solution, laws, rates.remainder(problem, solution, c).longest.numpy()
-
-
 def across(laws: list, W: Tensor, weights_to_come: Callable) -> np.ndarray:
     """||r||, ||r_0|| and the norm of both together, (3, trials), with the memory of these weights."""
     found = []
@@ -356,8 +346,8 @@ def across(laws: list, W: Tensor, weights_to_come: Callable) -> np.ndarray:
 
 
 def lateness(path, at, a, b, solution, laws, constant, weights_to_come: Callable, goal: float) -> np.ndarray:
-    """From which step on each run stays within the angle `goal` of its SVM, the factors of its lateness,
-    and ||u|| just before that step, over the law's constant: (5, trials), NaN for runs that never stay.
+    """From which step on each run stays within the angle `goal` of its SVM, and the factors of its lateness:
+    (4, trials), NaN for runs that never stay.
 
     The pace is R over a j^b; the law is R over the length at which the law, with the run's own memory, has
     that angle; the memory is its constant with this memory over `constant`.
@@ -368,10 +358,8 @@ def lateness(path, at, a, b, solution, laws, constant, weights_to_come: Callable
     each = range(len(stays))
     W = path[before, each]
     own = across(laws, W, weights_to_come)[2] + 0 * stays
-    told = [weights_to_come(*laws[k], W[k].flatten().numpy(), R[before[k], k]) for k in each]
-    u = np.linalg.norm(W.flatten(1).numpy() - np.array(told), axis=1)
     R = np.array([np.interp(stays[k], at, R[:, k]) for k in each])
-    return np.stack([stays, R / (a * stays**b), R * math.tan(goal) / own, own / constant, u / own])
+    return np.stack([stays, R / (a * stays**b), R * math.tan(goal) / own, own / constant])
 
 
 def elsewhere(tokens, W: Tensor, chosen: Tensor) -> np.ndarray:
@@ -382,19 +370,18 @@ def elsewhere(tokens, W: Tensor, chosen: Tensor) -> np.ndarray:
 def medians(
     path, at, a, b, on, chosen, solution, laws, constant, weights_to_come: Callable, goal, wide: bool = False
 ) -> tuple:
-    """Of a run's problems the medians, (7,), rounded to what other processors give: the steps by hand, those
-    from which on it stays within the angle, the latter over the former, its pace, its law, ||u|| over its own
-    constant, and its memory; and how many select
-    other tokens than `chosen`, of which none may stay.
+    """Of a run's problems the medians, (6,), rounded to what other processors give: the steps by hand, those
+    from which on it stays within the angle, the latter over the former, its pace, its law and its memory;
+    and how many select other tokens than `chosen`, of which none may stay.
 
-    wide: zigzags so wide that rounding errors grow in them; these are rounded more, u most.
+    wide: zigzags so wide that rounding errors grow in them; these are rounded more.
     """
-    stays, pace, law, kept, u = lateness(path, at, a, b, solution, laws, constant, weights_to_come, goal)
+    stays, pace, law, kept = lateness(path, at, a, b, solution, laws, constant, weights_to_come, goal)
     hand = (constant / math.tan(goal) / a) ** (1 / b) + 0 * stays
     other = elsewhere(on, path[-1], chosen)
     assert np.isnan(stays[other]).all()
-    columns = hand, stays, stays / hand, pace, law, u, kept
-    units = (5, 20, *((0.2, 0.1, 0.1, 0.2) if wide else 4 * (0.01,)), 0.01)
+    columns = hand, stays, stays / hand, pace, law, kept
+    units = (5, 20, *((0.2, 0.1, 0.1) if wide else (0.01, 0.01, 0.01)), 0.01)
     row = [unit * round(np.nanmedian(x) / unit) for unit, x in zip(units, columns, strict=True)]
     return row, int(other.sum())
 

@@ -8,9 +8,8 @@
 # **The question: how many steps does an optimiser need to turn into the direction of its SVM, and why so
 # many?**
 #
-# The answer has two parts. A law says how far off the direction is at a given *length* of the weights; it is
-# the same for all steps that are short enough. A clock says how the length grows from step to step. **One
-# curve, many clocks.**
+# A law says how far off the direction is at a given *length* of the weights; it is the same for all steps
+# that are short enough. A clock says how the length grows from step to step. **One curve, many clocks.**
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -27,7 +26,6 @@
 # exercises.
 
 # %%
-import itertools
 import math
 
 import ipywidgets
@@ -70,15 +68,13 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 tokens = data.random_tokens(6, 8, 10, trials=20, seed=17)
 
 
-def descend(rule, at, on=None):
-    """The weights after the steps `at`, (len(at), 20, d, d); ||W|| and log||G|| at each step, (steps, 20).
-
-    rule(j, W, log||G||) is the length of step j.
-    """
-    on = on or tokens
-    W, kept, lengths, logs = torch.zeros_like(on.z[:, :1].mT @ on.z[:, :1]), [], [], []
+def descend(rule, at):
+    """W after the steps `at`; ||W|| and log||G|| at each step, (steps, 20). rule: the length of step j."""
+    W, kept, lengths, logs = torch.zeros(20, 10, 10, dtype=torch.float64), [], [], []
     for j in range(1, at[-1] + 1):
-        direction, log_g = helper.pull(W, on)  # downhill, of length 1; log||G||, also far below log(1e-308)
+        direction, log_g = helper.pull(
+            W, tokens
+        )  # downhill, of length 1; log||G||, also far below log(1e-308)
         lengths.append(length_of(W))
         logs.append(log_g)
         W = W + torch.as_tensor(rule(j, W, log_g)).reshape(-1, 1, 1) * direction
@@ -167,24 +163,23 @@ show(
 # there) and of two clocks of 17.3 (middle).
 
 # %% [markdown]
-# Figure 1 has four curves against steps. Against the length $\lVert W\rVert$ the first three optimisers lie on
-# one curve, which ends as $1/\lVert W\rVert$; Polyak's lies higher, and 17.5 says why. Is that so in all
-# nineteen problems that select alike? We compare the angles at equal lengths, interpolated between records.
+# Against steps Figure 1 has four curves. Against the length $\lVert W\rVert$ the first three are one, which
+# ends as $1/\lVert W\rVert$; Polyak's lies higher, and 17.5 says why. Is that so in all nineteen problems?
+# Here are the angles at equal lengths, interpolated.
 
 # %%
 print("equal length   median angle, its ratio to NGD's there: least, quartiles, largest")
-ratios = {}
-for name, length in [("GD", 10), ("GD", 15), *itertools.product(("growing", "Polyak"), (30, 100, 200))]:
-    here, of_ngd = (helper.at_length(length_of(runs[n]).T, angles[n].T, length) for n in (name, "NGD"))
-    ratios[name, length] = ratio = (here / of_ngd)[alike]
-    five = ratio.quantile(torch.linspace(0, 1, 5, dtype=torch.float64))
-    print(f"{name:8s} {length:5.0f} {here[alike].median():12.2f}    {five.numpy().round(2)}")
-    assert five[1] > 1.03 if name == "Polyak" else length == 30 or (abs(ratio - 1) < 0.02).all()
+ratios, fractions = {}, torch.linspace(0, 1, 5, dtype=torch.float64)
+for label in ("GD 10", "GD 15", "growing 30", "growing 100", "growing 200", "Polyak 100", "Polyak 200"):
+    name, length = label.split()
+    pair = [helper.at_length(length_of(runs[n]).T, angles[n].T, float(length))[alike] for n in (name, "NGD")]
+    ratios[label] = pair[0] / pair[1]
+    five = ratios[label].quantile(fractions)
+    print(f"{label:12s} {pair[0].median():13.2f}    {five.numpy().round(2)}")
 
 # %% [markdown]
-# In the median plain descent and growing steps have NGD's angle to 2% at every length here, and in all nineteen
-# problems but for growing steps at length 30, where one is off by a third. Polyak's angle is 7 or 8% larger in
-# the median at 100 and 200, and up to twice as large and more: his steps are not short (17.4).
+# In all nineteen plain descent has NGD's angle to 1%, and growing steps to 2% at 100 and 200 (not all at 30).
+# Polyak's is 7 to 9% larger in the median, in one problem about twice as large.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.2 One curve: the error at a given length
@@ -209,15 +204,15 @@ for name, length in [("GD", 10), ("GD", 15), *itertools.product(("growing", "Pol
 # \lambda_{it} A_{it}$ with $\lambda \ge 0$; its margin is $\hat\mu = 1/\lVert W_{\mathrm{mm}}\rVert$. We
 # write $W$ as $R\,\hat W$, with $\hat W = \hat\mu\, W_{\mathrm{mm}}$ of length 1, plus a part across it. From
 # here to 17.5 *length* is this $R = \lVert W\rVert\cos\theta$, with $\theta$ the angle to $\hat W$. In this
-# lesson a row is *tight* if $\lambda_{it} > 0$ (a lead of just 1 under $W_{\mathrm{mm}}$ is not enough). Along
-# $\hat W$ the tight rows have the lead $\hat\mu R$, and no other lead is shorter.
+# lesson a row is *tight* if $\lambda_{it} > 0$ (a lead of just 1 under $W_{\mathrm{mm}}$ is not enough).
+# Along $\hat W$ the tight rows have the lead $\hat\mu R$, and no other lead is shorter.
 #
-# **What $r$ has to be.** Let the tight rows be independent, let all other leads be longer, and suppose that the
-# part across converges. With short steps the pull must then end up parallel to $\hat W$: a pull that stays
-# oblique would carry the part across away. Rows with longer leads fade, so the tight rows' pulls alone add up
-# to a multiple of $\sum\lambda_{it} A_{it}$; and as these rows are independent, the coefficients of the two
-# sums agree. The factor $e^{-\hat\mu R}$ is common to all. So the part across, in their span, is an $r$ with,
-# for one $s$,
+# **What $r$ has to be.** Let the tight rows be independent, let all other leads be longer, and suppose that
+# the part across converges. With short steps the pull must then end up parallel to $\hat W$: a pull that
+# stays oblique would carry the part across away. Rows with longer leads fade, so the tight rows' pulls alone
+# add up to a multiple of $\sum\lambda_{it} A_{it}$; and as these rows are independent, the coefficients of
+# the two sums agree. The factor $e^{-\hat\mu R}$ is common to all. So the part across, in their span, is an
+# $r$ with, for one $s$,
 #
 # $$c_{it}\, e^{-\langle A_{it},\, r\rangle} = s\, \lambda_{it}
 # \qquad\text{for each tight } it.$$
@@ -230,11 +225,10 @@ for name, length in [("GD", 10), ("GD", 15), *itertools.product(("growing", "Pol
 # -\frac23\log 2$, at every $R$.
 # </details>
 #
-# Exactly one $s$ has such an $r$ in their span and across $\hat W$. We call it the **remainder**: it is what
-# lesson 08 called the offset of a path, and the $r$ of lesson 01. It does not grow: in the span of the tight
-# rows the angle to $\hat W$ has the tangent $\lVert r\rVert / R$. Outside of that span stays what other
-# comparisons put there before they faded, the run's **memory** $r_0$. No theory here gives it: we read it from
-# the run.
+# Exactly one $s$ has such an $r$ in their span and across $\hat W$. We call it the **remainder** (lesson 08's
+# offset, lesson 01's $r$). It does not grow: in the span of the tight rows the angle to $\hat W$ has the
+# tangent $\lVert r\rVert / R$. Outside of that span stays what other comparisons put there before they faded,
+# the run's **memory** $r_0$. No theory here gives it: we read it from the run.
 
 # %% [markdown]
 # ### Exercise 17.1: The weights to come
@@ -285,8 +279,8 @@ check("17.1", weights_to_come)
 # >
 # > $$R \tan\theta \to \sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}.$$
 #
-# The right side is *the law's constant*. When a run settles, 17.4 will say. (The equation for $r$: Soudry and others 2018, for linear models; the memory: lesson 08; the rest
-# is derived here.)
+# The right side is *the law's constant*. When a run settles, 17.4 will say. (The equation for $r$: Soudry and
+# others 2018, for linear models; the memory: lesson 08; the rest is derived here.)
 #
 # <details><summary>Why other leads have to be longer</summary>
 #
@@ -325,7 +319,7 @@ check("17.1", weights_to_come)
 # </details>
 #
 # If the steps are short, each adds its whole length to $R$. So each rule gives its **clock**, $R$ as a
-# function of $j$ (the clock of 11.4 is another one, the logarithm of a length):
+# function of $j$:
 #
 # | optimiser | a step adds to $R$ | so $R$ is about |
 # |:---|:---|:---|
@@ -371,7 +365,7 @@ check("17.2", plain_length)
 
 # %% [markdown]
 # So $R = \frac{1}{\hat\mu}\log(\eta s j)$. Here are the constants of our twenty problems, with the memory
-# of NGD's step 3,000, about half-way to one degree.
+# of NGD's step 3,000.
 
 # %%
 # rows, lam and c of each problem's tight rows (an error where the law's conditions on the rows fail)
@@ -475,7 +469,6 @@ print(f"below one degree in the end: {(~np.isnan(plain)).sum()} of 40; "
 least, middle, most = np.nanquantile(plain, [0, 0.5, 1])
 print(f"log10 of the plain steps to it: {least:.0f} to {most:.0f}, median {middle:.0f}")
 assert np.isnan(plain).sum() == 1, again.format("17.3")
-assert abs(np.degrees(short.angle[short.at.index(10_000), orange]) - 34) < 0.5  # in Figure 2
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6, 3.4))
@@ -502,8 +495,8 @@ show(
 # SVM of its last tokens, and stays there until it selects them.
 
 # %% [markdown]
-# In 39 of the 40 problems plain descent would need $10^{50}$ to $10^{112}$ steps to come to stay within one
-# degree; in the fortieth, the orange one, over $10^{130}$.
+# In 39 of 40 problems plain descent would need $10^{50}$ to $10^{112}$ steps, in the orange one over
+# $10^{130}$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 Which steps settle, and how soon
@@ -526,7 +519,7 @@ show(
 # `lam` as before.
 #
 # **Predict first,** by hand: which length is it for the example of 17.2, the rows $(1, \frac12)$ and $(1,
-# -1)$ with $\lambda = \frac23, \frac13$? And if both rows are twice as long?
+# -1)$ with $\lambda = \frac23, \frac13$?
 #
 # <details><summary>Hint: the map</summary>
 #
@@ -561,8 +554,7 @@ check("17.4", settling_length)
 # %% [markdown]
 # <details><summary>By hand</summary>
 #
-# $\kappa = \frac23\cdot\frac14 + \frac13\cdot 1 = \frac12$: the length 2. Rows twice as long have a quarter
-# of $\lambda$ and half of $W_{\mathrm{mm}}$, so $\kappa$ doubles: the length 1.
+# $\kappa = \frac23\cdot\frac14 + \frac13\cdot 1 = \frac12$: the length 2.
 # </details>
 #
 # Let $\kappa_{\min}$ and $\kappa_{\max}$ be the smallest and the largest of these eigenvalues. A step
@@ -602,13 +594,11 @@ check("17.4", settling_length)
 #
 # **When has a run arrived?** The tight rows' error fades as $e^{-\kappa_{\min} R}$, the other rows' pulls as
 # $e^{-\delta R}$. So both $\kappa_{\min} R$ and $\delta R$ should be a few. We count on six hundred other
-# problems of the same size, with steps of 0.5, at three lengths $R$. Inside the span, what is across should be
-# $r$: where it differs by over 1% of all that is across, the run is *off*, else it has *arrived*. Here
-# $\kappa_{\min}$ and $\delta$ are those of the SVM of its last tokens. The columns say how many are off of
-#
-# - *all* runs;
-# - the *early* ones, with $\kappa_{\min} R$ below 2, and *midway*, from 2 to 4;
-# - those above 4 that are *nearly tied*, $\delta R$ below 4, and those that are *clear*, $\delta R$ above 4.
+# problems of the same size, with steps of 0.5, at three lengths $R$. A run is *off* if inside the span it
+# differs from $r$ by over 1% of all that is across, else it has *arrived*; $\kappa_{\min}$ and $\delta$ are
+# those of the SVM of its last tokens. The columns say how many are off: of *all*; of those with
+# $\kappa_{\min} R$ below 2 (*early*) and from 2 to 4 (*midway*); of those above 4, with $\delta R$ below 4
+# (*nearly tied*) and above 4 (*clear*).
 #
 # **Predict:** one degree is at about $R = 580$. Has a run arrived by then?
 
@@ -618,23 +608,22 @@ check("17.4", settling_length)
 # (3, 600): how far a run is off r at the three lengths; for 17.7 the problems, and their weights at R = 200
 kappa_min, delta, left_at, off_r, at_200 = helper.settled(range(2, 8), weights_to_come, settling_length)
 print(f"settling length 1 / kappa_min: {np.median(1 / kappa_min):.0f} in the median\n")
-print("    R          all        early       midway  nearly tied        clear")
-for at_R, off in zip((200, 600, 2000), off_r > 0.01, strict=True):
+print("    R          all        early       midway  nearly tied        clear   median error")
+for at_R, error, off in zip((200, 600, 2000), off_r, off_r > 0.01, strict=True):
     x, far = kappa_min * at_R, delta * at_R > 4
     parts = (x > 0, x < 2, (x >= 2) & (x <= 4), (x > 4) & ~far, (x > 4) & far)
-    print(f"{at_R:5d}", "".join(f"{off[part].sum():6d} of {part.sum():3d}" for part in parts))
+    counts = "".join(f"{off[part].sum():6d} of {part.sum():3d}" for part in parts)
+    print(f"{at_R:5d} {counts}{np.median(error):14.1%}")
     assert off[parts[1]].mean() > 0.95, again.format("17.4")
 turned = left_at < math.inf
 print(f"clear and off at R = 2,000: in {(off & parts[4] & turned).sum()} the tokens changed after R = 200")
-print(f"median error at R = 600, over all that is across: {np.median(off_r[1]):.1%}")
-assert (off & parts[4] & ~turned).sum() <= 1, again.format("17.4")
 
 # %% [markdown]
 # Not quite: $R = 580$ is 3.5 settling lengths in the median, and at $R = 600$ 250 of the 600 are still off.
-# (The angle does not feel it yet: an error of 1% of what is across moves it by 1% at most.)
+# (Half of the errors are about 0.5% or less, and change the angle by no more than that.)
 #
-# Where both numbers are above 4 (*clear*), 2 of 138 are off at $R = 600$, and 3 of 402 at $R = 2{,}000$. In
-# those three the tokens changed late: *that* can be forecast, too, but not from these two numbers (17.7).
+# Of the clear runs 2 of 138 are off at $R = 600$, and 3 of 402 at $R = 2{,}000$. In those three the tokens
+# changed late: *that* can be forecast, too (17.7).
 #
 # **The threshold.** From $R = 10^6$, and off the remainder by a random .01 in each direction of the span, how
 # far are the twenty problems ever off in steps 500 to 700?
@@ -644,16 +633,15 @@ eta_star = rates.remainder(problem, solution, c).longest.numpy()  # 2 / kappa_ma
 print(f"eta*: {eta_star.min():.1f} to {eta_star.max():.1f}, median {np.median(eta_star):.1f}")
 print("steps        off r, of 20 problems: by over .03 of a step   by over half of one")
 for factor in (0.97, 1.03, 10.0):
-    eta = torch.as_tensor(factor * eta_star)
-    zigzag = helper.far_off(tokens, problem, solution, c, eta)  # over a step's length, (20,)
+    # over a step's length, (20,)
+    zigzag = helper.far_off(tokens, problem, solution, c, torch.as_tensor(factor * eta_star))
     print(f"{factor:5.2f} eta* {int((zigzag > 0.03).sum()):43d} {int((zigzag > 0.5).sum()):23d}")
-    assert zigzag.max() < 0.01 if factor < 1 else zigzag.min() > 0.05
 print(f"Polyak's step, 1 / mu_hat, is above eta* in {(1 / mu > eta_star).sum()} of 20 problems")
 
 # %% [markdown]
 # Near $r$ the threshold is sharp to 3%. Beyond it a part of each step goes across, and the next step undoes
-# it. So $R$ should fall behind its clock: its **pace**, $R$ over the $\eta j$ of the clock, should be below 1.
-# Does a longer step pay nonetheless? We take 700 steps of eight lengths.
+# it. So a run's **pace**, $R$ over its clock's $\eta j$, should fall below 1. Does it pay nonetheless? We
+# take 700 steps of eight lengths.
 
 # %%
 at, factors = range(1, 701), (0.5, 0.9, 1.1, 1.5, 2, 3, 4, 8)
@@ -698,13 +686,13 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** The pace after 700 steps, and from which step on a run stays below one degree. Blue: Figure 1's problem. Lines on the right are cut short where a run does not come to stay: four
-# at $.5\eta^*$, and two at $8\eta^*$, which select other tokens (they are on the left, too).
+# **Figure 3.** The pace after 700 steps, and from which step on a run stays below one degree. Blue: Figure
+# 1's problem. Lines on the right are cut short where a run does not come to stay: four at $.5\eta^*$, and two
+# at $8\eta^*$, which select other tokens.
 
 # %% [markdown]
-# It pays (Figure 3). Up to $\eta^*$ the pace is 1, or just below. Beyond it falls, to about .7 at $2\eta^*$ and
-# half at $4\eta^*$. In the median the steps to one degree fall nonetheless until 3 or $4\eta^*$, and only then
-# rise. (The 460 at $.5\eta^*$ are the median of the sixteen that come there in 700.)
+# It pays (Figure 3). Up to $\eta^*$ the pace is 1, or just below; beyond, about .7 at $2\eta^*$ and half at
+# $4\eta^*$. But in the median the steps to one degree fall until 3 or $4\eta^*$, and only then rise again.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -722,7 +710,7 @@ def look(number):
 
 widgets.sliders(
     look,
-    alt="The pace, R over its clock's eta j, and the steps until a run stays below one degree, for one problem.",
+    alt="The pace, and the steps until a run stays below one degree, for one problem.",
     number=ipywidgets.IntSlider(min=1, max=20, value=2, description="problem"),
 )
 
@@ -740,66 +728,54 @@ widgets.sliders(
 # - *Law* is $R$ over the length at which the law, with the run's own memory, has one degree.
 # - *Memory* is the law's constant with this memory, over that with NGD's.
 #
-# So $R$ is law times memory times the length by hand, and in each problem *late* is law times memory over pace
-# (for growing steps, to the power $2/3$). The table's rows do not obey that: medians do not multiply.
-#
-# A zigzag adds a part $u$ that does not fade, and what is across is then $r + r_0 + u$. Column *u* is its length
-# over that of $r + r_0$. Medians are over the runs that stay; *other tokens* counts runs that select others
-# than NGD, which never stay. **Predict:** which factor is off at $2\eta^*$, and which, too, at $4\eta^*$?
+# So $R$ is law times memory times the length by hand, and in each problem *late* is law times memory over
+# pace (for growing steps, to the power $2/3$). The table's medians obey this only roughly. They are over the
+# runs that stay; *other tokens* counts runs that select others than NGD, which never stay. **Predict:** which
+# factor is off at $2\eta^*$, and which, too, at $4\eta^*$?
 
 # %%
 raced = {"NGD, 0.1": (short.W[:, :20], short.at, 0.1, 1)}  # path, steps, scale and power of its clock
 raced |= {f"NGD, {factor} eta*": (paths[factor], at, factor * eta_star, 1) for factor in (0.9, 2, 4)}
 raced["growing"] = descend(rules["growing"], at)[0], at, 1 / 15, 1.5
 raced["Polyak"] = descend(rules["Polyak"], at)[0], at, 1 / mu, 1
-print("medians         by hand   stays   late    pace    law       u  memory   other tokens")
+print("medians         by hand   stays   late    pace    law  memory   other tokens")
 for name, run in raced.items():
     # the medians of this table; they are rounded more where the zigzag is wide, as it is chaotic
     row, changes = helper.medians(
         *run, tokens, selected, solution, laws, constant, weights_to_come, ONE, wide=name == "NGD, 4 eta*"
     )
-    print("{:15s}{:8,}{:8,}{:7.2f}{:8.2f}{:7.2f}{:8.2f}{:8.2f}".format(name, *row), f"{changes:8d} of 20")
-    assert abs(row[4] / math.hypot(1, row[5]) - 1) < 0.06, again.format("17.1")
-    if name in ("NGD, 0.1", "NGD, 0.9 eta*", "growing"):
-        assert abs(row[2] - 1) < 0.06, again.format("17.2")
+    print("{:15s}{:8,}{:8,}{:7.2f}{:8.2f}{:7.2f}{:8.2f}".format(name, *row), f"{changes:8d} of 20")
+    assert abs(row[2] - 1) < 0.06 or name in ("NGD, 2 eta*", "NGD, 4 eta*", "Polyak"), again.format("17.2")
 by_hand = np.median(mu * constant / math.tan(ONE) / LN10 - log10_s)
 print(f"plain, log10   {by_hand:8.0f}{np.median(plain[:20]):8.0f}")
 # by hand once more for 0.9 eta*, with the memory of the run's own step 50
 own = helper.across(laws, paths[0.9][49], weights_to_come)[2] / math.tan(ONE) / (0.9 * eta_star)
 quartiles = np.quantile(steps[1] / own, [0.25, 0.75])
-early = geometry.selected_tokens(logits(paths[0.9][49]))
-print(f"\n0.9 eta*, step 50: it selects NGD's tokens in {(early == selected).all(-1).sum()} of 20")
-print("by hand with its memory: late's quartiles {:.2f}, {:.2f}".format(*quartiles))
+print("\n0.9 eta*, by hand with the memory of step 50: late's quartiles {:.2f}, {:.2f};".format(*quartiles))
+print(f"step 50 selects others than NGD in {helper.elsewhere(tokens, paths[0.9][49], selected).sum()} of 20")
 assert 0.98 < quartiles[0] < quartiles[1] < 1.09, again.format("17.1")
-# Polyak's angle in 17.1, over NGD's, against the law's constants with the memories of their last steps
-lifted = (
-    ratios["Polyak", 200].numpy()
-    / (helper.across(laws, runs["Polyak"][-1], weights_to_come)[2] / constant)[alike]
-)
-within = (abs(lifted - 1) < 0.1).sum()
-print(
-    f"Polyak's angle over NGD's, at length 200, is that of their constants to 10% in {within} of {len(lifted)}"
-)
-assert within == len(lifted), again.format("17.1")
+# is Polyak's angle in 17.1 as many times NGD's as his constant is, with the memory of his last step?
+grown = (helper.across(laws, runs["Polyak"][-1], weights_to_come)[2] / constant)[alike]
+told = abs(ratios["Polyak 200"].numpy() / grown - 1) < 0.1
+print(f"Polyak's angle at length 200 grows with the constant, to 10%, in {told.sum()} of {len(told)}")
 
 # %% [markdown]
-# At $2\eta^*$ the pace is off: $R$ is 73% of $\eta j$. At $4\eta^*$ the law is off, too: one degree needs about
-# 1.2 times the length. There $u$ is about .6 as long as $r + r_0$; perpendicular to it, it would make what is
-# across $\sqrt{1 + .6^2} = 1.17$ times as long. So it nearly is perpendicular. (That is geometry, and no test of
-# the law.) Polyak's steps are too long in 16 of the twenty problems (17.4), and his pace is off, too.
+# At $2\eta^*$ the pace is off: $R$ is 73% of $\eta j$. At $4\eta^*$ the law is, too: the zigzag adds a part
+# $u$ across that does not fade, and with it one degree needs about 1.2 times the length. Polyak's pace is
+# off, too: his steps are too long in 16 of twenty problems (17.4).
 #
-# **Short steps.** By hand is right to 3% in the median for steps of 0.1, of $.9\eta^*$ and growing ones;
-# plain descent's exponent is 78 by hand and 79 as read.
+# **Short steps.** Those of 0.1, of $.9\eta^*$ and growing ones come to one degree within 3% of by hand in the
+# median; plain descent's exponent is 78 by hand, 79 as read.
 #
 # **Memory.** Longer steps leave a larger memory: the constant grows by 5% at $2\eta^*$, by 12% at $4\eta^*$,
-# and by 8% with Polyak's steps. That is why his curve lies higher in 17.1: problem by problem, his constant is
-# as much above NGD's as his angle is, to 10% in all nineteen.
+# and by 8% with Polyak's steps. That is why his curve lies higher in 17.1: in each of the nineteen problems
+# his angle over NGD's is his constant over NGD's, to 10%.
 #
 # **The answer:** the length decides the angle, and the clock the steps to that length. One degree needs a
-# length of hundreds. Plain descent's $R$ grows as a logarithm of $j$, the others' as a power. At $.9\eta^*$
-# step 50 of a run tells how many it will take: from its memory and the SVM of its tokens, which already are
-# NGD's last, the steps come out 1 to 7% too few in the middle half of the problems. With 3 or $4\eta^*$ a
-# little over half as many will do.
+# length of hundreds. Plain descent's $R$ grows as a logarithm of $j$, the others' as a power. At $.9\eta^*$ a
+# run's step 50 tells the steps: from its memory and its tokens' SVM (the last tokens already, in all twenty)
+# they come out 1 to 7% too few in the middle half of the problems. With 3 or $4\eta^*$ a little over half as
+# many will do.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.6 Every rate in one table *(optional)*
@@ -857,10 +833,10 @@ for parameter in stored:
 
 # %% [markdown]
 # *If 1/R* says: if the gap falls as one over the length $R$. The length grows as $j$; with decaying steps as
-# $\sqrt j$, and for mirror descent, too: a normalised step adds a constant to the mirror image of $W$, and the
-# length of that is about $R^2$. Where a number is expected on $p$ and $W$, all but Muon are within 0.1 of it.
-# *Stated* rates ([F], sources below) are bounds, up to logarithms, for linear models and decaying steps; here
-# Adam's steps do not decay, and it is faster.
+# $\sqrt j$, and for mirror descent, too: a normalised step adds a constant to the mirror image of $W$, and
+# the length of that is about $R^2$. Where a number is expected on $p$ and $W$, all but Muon are within 0.1 of
+# it. *Stated* rates ([F], sources below) are bounds, up to logarithms, for linear models and decaying steps;
+# here Adam's steps do not decay, and it is faster.
 #
 # **Where a rate is not reached.** Plain descent has no exponent at all: its angle falls as one over a
 # logarithm. Growing steps we expect between two rates. Below $\eta^*$ it is $j^{-3/2}$, by their clock; far
@@ -904,12 +880,12 @@ for name, what, *_ in table:
 # $\hat\mu$: so it gains $\tau_b = \langle A_b, \hat W\rangle - \hat\mu$ on them. And by $R$ it has lost some
 # $q$ to the push, with $q(R_1) = 0$.
 #
-# The push moves $W$ against $A_b$, in a unit of $R$ by $|c_b|\, e^{-\langle A_b, W\rangle} / \lVert G\rVert$
-# of it. In their span the tight rows undo that: there it only shifts where $u$ fades to. Along the rest
-# $A_\perp$ of $A_b$, outside of their span, it stays, and takes $\langle A_b, A_\perp\rangle = \lVert
-# A_\perp\rVert^2$ times as much off the lead. So $q$ grows at first by $P = |c_b|\, \lVert A_\perp\rVert^2\,
-# e^{-\langle A_b, W\rangle} / \lVert G\rVert$. Then the push goes as $e^{q - (\hat\mu + \tau_b) R}$, the pull
-# as $e^{-\hat\mu R}$, and what counts is the one over the other:
+# In a unit of $R$ the push moves $W$ by $-|c_b|\, e^{-\langle A_b, W\rangle} / \lVert G\rVert$ times $A_b$.
+# In their span the tight rows undo that: there it only shifts where $u$ fades to. Along the rest $A_\perp$ of
+# $A_b$, outside of their span, it stays, and each multiple of $A_\perp$ takes $\langle A_b, A_\perp\rangle =
+# \lVert A_\perp\rVert^2$ times as much off the lead. So $q$ grows at first by $P = |c_b|\, \lVert
+# A_\perp\rVert^2\, e^{-\langle A_b, W\rangle} / \lVert G\rVert$. Then the push goes as $e^{q - (\hat\mu +
+# \tau_b) R}$, the pull as $e^{-\hat\mu R}$, and what counts is the one over the other:
 #
 # $$\frac{\mathrm dq}{\mathrm dR} = P\, e^{\,q - \tau_b (R - R_1)}.$$
 #
@@ -943,8 +919,9 @@ tau = A[b] @ direction - margin
 print(f"P = {P:.4f}, tau_b = {tau:.4f}: R* = {runs_away(P, tau, 100.0):,.0f}")
 
 # %% [markdown]
-# The better token gains by itself ($\tau_b < 0$), and overtakes. Now the same for all better tokens of the forty
-# problems at three steps, and at $R = 200$ of the six hundred of 17.4: the least $R^*$ of each problem.
+# As $\tau_b < 0$, the push outlasts the pull, and the token overtakes. Now the same for all better tokens of
+# the forty problems at three steps, and of the six hundred of 17.4 at $R = 200$: the least $R^*$ of each
+# problem.
 
 # %%
 R_star = np.concatenate([helper.forecast(*problems, 200.0, runs_away) for problems in at_200])
@@ -962,9 +939,10 @@ for step in (1000, 2000, 5000):
     assert np.flatnonzero(R_stars < math.inf).tolist() == [orange]
 
 # %% [markdown]
-# All seven changes up to $R = 2{,}000$ were forecast, and no other token has $P > \tau_b$. They come after
-# $R^*$, as overtaking takes some way. The orange run changes at step 15,000 of 0.1, so at $R \approx 1{,}500$,
-# forecast 14 to 30% early. In plain steps that is after $10^{130}$ (Figure 2): a change nobody could wait for.
+# All seven changes up to $R = 2{,}000$ were forecast, and in the other 593 problems no token has $P >
+# \tau_b$. They come after $R^*$, as overtaking takes some way. The orange run changes at step 15,000 of 0.1,
+# so at $R \approx 1{,}500$, forecast 14 to 30% early. In plain steps that is after $10^{130}$ (Figure 2): a
+# change nobody could wait for.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
