@@ -85,25 +85,25 @@ _DISTANCE_RIVALS = known(
     _distance_by(dual=lambda rho: rho),
     "The slope lives on the dual side: its norm has the exponent rho / (rho - 1).",
     _distance_by(dual=lambda rho: 2.0, primal=lambda rho: 2.0),
-    "Euclidean norms belong to rho = 2: here W has the l_rho norm and S the dual one.",
+    "Euclidean norms belong to rho = 2: here W has the l_rho norm and S_rho the dual one.",
     _distance_by(dual=lambda rho: 2.0),
-    "S is measured in its own norm, the dual one, rho / (rho - 1).",
+    "S_rho is measured in its own norm, the dual one, rho / (rho - 1).",
     _distance_by(primal=lambda rho: 2.0),
     "W is divided by its l_rho norm, not by the Euclidean one.",
     _distance_by(primal=lambda rho: rho / (rho - 1)),
-    "W is divided by its l_rho norm; the dual exponent belongs to S.",
+    "W is divided by its l_rho norm; the dual exponent belongs to S_rho.",
     _distance_by(primal=lambda rho: None),
     "Of the directions: W may have any length, divide it by its l_rho norm.",
     _distance_by(dual=lambda rho: None),
-    "lam is given up to a factor: divide S by its dual norm.",
+    "lam is given up to a factor: divide S_rho by its dual norm.",
     _distance_by(seen=lambda S, rho: _power(S, 1 / (rho - 1)), dual=lambda rho: rho),
-    "The slope of psi at W_rho is S, not W_rho itself: undo the mirror image.",
+    "The slope of psi at W_rho is along S_rho, not W_rho itself: undo the mirror image.",
     _distance_by(seen=lambda S, rho: _power(S, 1 / (rho - 1)), dual=lambda rho: 2.0, primal=lambda rho: 2.0),
     "1 - cosine to W_rho is the divergence at rho = 2 only.",
     _distance_by(seen=lambda S, rho: _power(S, rho - 1)),
-    "S is the mirror image already: the slope of psi at W_rho is along S, no further power.",
+    "S_rho is the mirror image already: the slope of psi at W_rho is along it, no further power.",
     _distance_by(seen=lambda S, rho: np.abs(S)),
-    "The slope keeps the signs of S.",
+    "The slope keeps the signs of S_rho.",
     _distance_by(finish=lambda held: held),
     "That is <slope at W_rho, W>. The divergence is what it lacks to 1.",
     _distance_by(finish=lambda held: (1 - held) / (2 * held) if held else np.inf),
@@ -111,13 +111,13 @@ _DISTANCE_RIVALS = known(
     _lacking(lambda leads, lam: leads.min()),
     "That is what the margin lacks, the smallest lead. The divergence is linear in W: it averages leads.",
     _lacking(lambda leads, lam: leads.mean()),
-    "Not all comparisons count alike: S weighs them by lam.",
+    "Not all comparisons count alike: S_rho weighs them by lam.",
     _lacking(lambda leads, lam: leads[lam > 0].mean()),
     "The support comparisons count by their weights lam, not alike.",
     lambda W, A, lam, rho: float(1 - lam @ A @ W / lam.sum() / np.linalg.norm(W, rho)),
-    "The sum of lam is not the dual norm of S: a mean lead has to be set against the largest margin.",
+    "The sum of lam is not the dual norm of S_rho: a mean lead has to be set against the largest margin.",
     lambda W, A, lam, rho: _distance(W, A, np.ones_like(lam), rho),
-    "The weights lam are part of S: S is the sum of lam_c A_c.",
+    "The weights lam are part of S_rho, the sum of lam_it A_it.",
 )
 
 DISTANCE = Exercise(
@@ -138,7 +138,7 @@ DISTANCE = Exercise(
             lambda W, A, lam, rho: _distance(W, A, lam, rho) - 1 + 1 / rho,
             "psi of both is 1/rho, and these cancel. What is left is <slope at w, w> = 1.",
             _distance_by(seen=lambda S, rho: _power(S, (rho - 1) ** 2)),
-            "W_rho is the power 1 / (rho - 1) of S; rho - 1 is the way from W to S.",
+            "W_rho is the power 1 / (rho - 1) of S_rho; rho - 1 is the way from W to S.",
         ),
     ],
     withheld=(
@@ -207,7 +207,7 @@ FALLS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 15.3 held in which norm?
+# ----------------------------------------------------------------- 15.3 locally optimal in which norm?
 def _held_by(
     power=lambda rho: 1 / (rho - 1), than=lambda p, a, b: (p * b).sum(1) > (p * a).sum(1), by=lambda a, b: a
 ):
@@ -238,7 +238,7 @@ def _held_cases(rng):
 
 HELD = Exercise(
     id="15.3",
-    title="Held in which norm?",
+    title="Locally optimal in which norm?",
     points=3,
     minutes=25,
     difficulty=3,

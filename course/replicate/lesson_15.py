@@ -134,26 +134,6 @@ def selection(rho, *, trials, seed):
     }
 
 
-def further(rho, *, trials, seed):
-    """Whether the choices of `selection`, on the same data, are held from ten times as far out.
-
-    W_0 times 10 is S_0 times 10^(rho - 1): with steps longer by as much, a run is as long beside its S_0.
-
-    Returns:
-        far (trials, 3): whether a run in each of the norms 1.1, 2 and 3, from the direction of the choosing
-        run's end with least lead 100, ends on its choice.
-    """
-    tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
-    model, _ = descended(tokens, rho, STEPS, eta=ETA[rho], schedule=train.growing)
-    choice = kept(tokens, model)
-    lead = geometry.margins(model.logits(tokens), choice).amin((-2, -1))
-    W_0, far = 100 * model.W / lead[:, None, None], []
-    for one, eta in ETA.items():
-        end, _ = descended(tokens, one, STEPS, W_0, eta=eta * 10 ** (one - 1), schedule=train.growing)
-        far.append((kept(tokens, end) == choice).all(-1))
-    return {"far": torch.stack(far, 1)}
-
-
 def sizes(W: Tensor) -> Tensor:
     """Share of entries above a hundredth of the largest, (trials,)."""
     flat = W.detach().flatten(1).abs()
@@ -223,7 +203,8 @@ def choose(name, rho):
 
     Returns:
         test accuracy in %, (splits,), of the step size and the epoch chosen on validation; of those chosen on
-        test; on how many splits validation's step size is at an edge of the grid; and its epoch the last.
+        test; on how many splits validation's step size is at an edge of the grid; and its epoch the last;
+        test accuracy of the last epoch, of the size that validation chooses there.
     """
     cell = measured(f"15.{name}").load().sel(rho=rho).transpose("trial", "doubling", ...)
     n = cell.examples.values[:, :1, :, None]  # (splits, 1, parts, 1)
@@ -231,7 +212,9 @@ def choose(name, rho):
     splits, grid, epochs = test.shape
     size, epoch = np.divmod(validation.reshape(splits, -1).argmax(axis=1), epochs)
     edge, last = np.isin(size, (0, grid - 1)).sum(), (epoch == epochs - 1).sum()
-    return test[np.arange(splits), size, epoch], test.max(axis=(1, 2)), int(edge), int(last)
+    each = np.arange(splits)
+    at_end = test[each, validation[:, :, -1].argmax(axis=1), -1]
+    return test[each, size, epoch], test.max(axis=(1, 2)), int(edge), int(last), at_end
 
 
 MEASURED = [
@@ -264,16 +247,6 @@ MEASURED = [
         batch=100,
         paired=("rho",),
         minutes=2,
-    ),
-    Measured(
-        "15.further",
-        "The same choices, from ten times as far out.",
-        further,
-        {"rho": list(ETA)},
-        trials=200,
-        batch=100,
-        paired=("rho",),
-        minutes=1,
     ),
     Measured(
         "15.shape",

@@ -1,15 +1,16 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 15 · Mirror descent for attention
 #
-# Gradient descent measures weights with the Euclidean norm, and so it ends at a Euclidean SVM. The
-# **mirror descent** of lesson 03 has a dial: with an exponent $\rho$ it ends at the $\ell_\rho$ SVM. For
-# attention a paper reports sparser weights and better accuracy on real text when $\rho = 1.1$.
+# Gradient descent measures weights with the Euclidean norm, and so it ends at a Euclidean SVM. The **mirror
+# descent** of lesson 03 lets us choose the norm: with an exponent $\rho$ it ends at the $\ell_\rho$ SVM. For
+# attention, a paper reports that $\rho = 1.1$ gives sparser weights and better accuracy on real text.
 #
 # **The question: what does another geometry change: where $W$ points, or which tokens it selects?**
 #
-# $W$ points at another SVM. The tokens change where one norm (or each) loses the other's choice, or where
-# each holds both, but they go different ways from 0. On digits and film reviews (optional) our intervals
-# cannot tell which norm is better.
+# Both. In our data $W$ points at the SVM of its own norm. The selected tokens can differ for two reasons:
+# training in one norm loses the choice that the other makes, or each norm would keep either choice, but from
+# 0 they take different ways. On digits and film reviews (optional), our intervals cannot tell which norm is
+# better.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -21,8 +22,8 @@
 #
 # **You need** [lesson 03](03_optimizer_geometry.ipynb) (mirror descent), [lesson
 # 07](07_local_global_tokens.ipynb) (local choices), [lesson 09](09_joint_training.ipynb) (training the head)
-# and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 90 minutes (135 with a
-# pencil), and 30 for the optional section with the last of four exercises.
+# and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 90 minutes (135 with a pencil), and
+# 40 for two optional sections, the second with the last of four exercises.
 
 # %%
 import dataclasses
@@ -51,23 +52,24 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.1 The idea in a picture
 #
-# Six sequences of eight tokens in ten dimensions, a fixed head, one query each: the setting of lesson 10. We
-# train $W$ from 0 three times, with $\rho$ = 1.1, 2 and 3, and compare its direction with three SVMs.
+# The setting is that of lesson 10: six sequences of eight tokens in ten dimensions, one query for each, and a
+# fixed head. We train $W$ from 0 three times, with $\rho$ = 1.1, 2 and 3, and compare its direction with the
+# SVMs of all three norms.
 
 # %%
 tokens = data.random_tokens(6, 8, 10, seed=5)
-paths, selected = {}, {}
+trained, selected = {}, {}
 for rho in NORMS:
     model = models.CrossAttention(10)  # W_0 = 0
     optimizer = optim.MirrorDescent(model.parameters(), 0.1, rho)
     how = {"schedule": train.growing, "every": 2000, "progress": False}  # steps of 0.1 sqrt(j), lesson 06
     history = train.fit(model, tokens, optimizer, 2000, record={"W": lambda model: model.W}, **how)
-    paths[rho] = history["W"][-1].detach()
+    trained[rho] = history["W"][-1].detach()
     selected[rho] = geometry.selected_tokens(model.attention(tokens))
 problem = svm.attention_problem(tokens.X, tokens.z, selected[2.0])
-limits = {rho: svm.solve(problem, norm=rho) for rho in paths}
+limits = {rho: svm.solve(problem, norm=rho) for rho in trained}
 print("rho   selected tokens (from 1)   cosine of W to the SVM of 1.1    2.0    3.0   largest entry of W")
-for rho, W in paths.items():
+for rho, W in trained.items():
     cosines = [float(geometry.cosine(W, limit.value, batch_dims=0)) for limit in limits.values()]
     each = "".join(f"{cosine:7.3f}" for cosine in cosines)
     print(f"{rho:3.1f}   {selected[rho].numpy() + 1} {each:>45} {W.abs().max():12.0e}")
@@ -76,8 +78,8 @@ for rho, W in paths.items():
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(2, 3, figsize=(9, 6.2), sharex=True, sharey=True)
-for column, rho in enumerate(paths):
-    for row, W in zip(axes, (paths[rho].numpy(), limits[rho].value.numpy()), strict=True):
+for column, rho in enumerate(trained):
+    for row, W in zip(axes, (trained[rho].numpy(), limits[rho].value.numpy()), strict=True):
         row[column].imshow(W / np.abs(W).max(), cmap="RdBu_r", vmin=-1, vmax=1)
         row[column].set(xticks=[0, 4, 9], xticklabels=[1, 5, 10], yticks=[0, 4, 9], yticklabels=[1, 5, 10])
         row[column].grid(False)
@@ -93,26 +95,29 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** Entries over the largest: red positive, blue negative, white 0. Above $W$ after 2,000 steps,
-# below the SVM.
+# **Figure 1.** Each matrix divided by its largest entry: red is positive, blue negative, white 0. Above
+# stands $W$ after 2,000 steps, below the SVM of the same norm.
 
 # %% [markdown]
-# All three select the same tokens (we chose such data), and each $W$ points at the SVM *of its own norm*.
+# All three runs select the same tokens (we chose a data set where they do), and in the table each $W$ points
+# at the SVM *of its own norm*. Figure 1 shows it; at 1.1 most entries are nearly 0.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.2 A mirror step
 #
-# Mirror descent keeps a second view of the weights, their image under the **mirror map** $\nabla\psi$ of
-# $\psi(W) = \frac1\rho \lVert W\rVert_\rho^\rho$, the sum of $\frac1\rho |w|^\rho$ over all entries $w$,
+# Mirror descent keeps a second view of the weights, their image $S$ under the **mirror map** $\nabla\psi$.
+# Here $\psi(W) = \frac1\rho \lVert W\rVert_\rho^\rho$ is the sum of $\frac1\rho |w|^\rho$ over all entries
+# $w$, so
 #
 # $$S = \nabla\psi(W) = \mathrm{sign}(W)\,|W|^{\rho-1}, \qquad
-# W = \mathrm{sign}(S)\,|S|^{1/(\rho-1)} \quad \text{(entry by entry)},$$
+# W = \mathrm{sign}(S)\,|S|^{1/(\rho-1)} \quad \text{(entry by entry)}.$$
 #
-# and takes its steps there: $S \leftarrow S - \eta\, G / \lVert G\rVert_{\rho^*}$, with the gradient $G =
-# \nabla L(W)$ of the loss and $1/\rho + 1/\rho^* = 1$. This is **$\ell_\rho$-AttGD**, in its normalised form.
+# The steps are taken in $S$: with the gradient $G = \nabla L(W)$ of the loss and the dual exponent $\rho^*$,
+# $1/\rho + 1/\rho^* = 1$, a step is $S \leftarrow S - \eta\, G / \lVert G\rVert_{\rho^*}$. Then $W$ is taken
+# as the *mirror image* of the new $S$. This is **$\ell_\rho$-AttGD** in its normalised form.
 #
-# Each step adds at most $\eta$ to $\lVert S\rVert_{\rho^*} = \lVert W\rVert_\rho^{\rho-1}$. At 1.1 $W$ is the
-# power 10 of $S$: an entry 10% smaller in $S$ is 65% smaller in $W$.
+# So each step adds at most $\eta$ to $\lVert S\rVert_{\rho^*} = \lVert W\rVert_\rho^{\rho-1}$, and $W$ grows
+# like a power of $S$. What does the power do to entries of different size?
 
 
 # %%
@@ -121,20 +126,32 @@ def power(x, exponent):
     return np.sign(x) * np.abs(x) ** exponent
 
 
+entries = np.array([1, 0.9, 0.5, 0.1])
+for rho in NORMS:
+    print(f"entries of S {entries}   of W at rho = {rho:3.1f} {power(entries, 1 / (rho - 1))}")
+
+# %% [markdown]
+# At 1.1 $W$ is the power 10 of $S$: an entry that is 10% smaller in $S$ is 65% smaller in $W$. At 3 $W$ is
+# the square root of $S$, and small entries catch up.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.3 The SVM in another norm
 #
-# Where do such runs end? In sequence $i$, with the tokens $x_{it}$ and the query $z_i$ (lesson 10), let
-# $\alpha_i$ be the token that the run selects. Its **lead** over token $t$ is the difference of their
-# logits, $\langle A_{it}, W\rangle$, with the **comparison** $A_{it} = (x_{i\alpha_i} - x_{it})\, z_i^\top$.
+# Where does such a run end? In sequence $i$, with the tokens $x_{it}$ and the query $z_i$ (lesson 10), let
+# $\alpha_i$ be the token that the run selects. Its **lead** over token $t$ is the difference of their logits.
+# It is linear in $W$: it is $\langle A_{it}, W\rangle$ with the **comparison**
+# $A_{it} = (x_{i\alpha_i} - x_{it})\, z_i^\top$.
 #
-# A sketch: each step adds to $S$ a sum of comparisons. Late, $A_{it}$ has a pull like
-# $e^{-u_i - \text{lead}}$, $u_i$ the signed output, times a gap: the **score** $y_i\, v^\top x_{i\alpha_i}$
-# (a single token's signed output under the head $v$) less that of $t$. So a worse token's comparison is added
-# to $S$, a *better* token's subtracted. The head is fixed, $u_i$ settles, and only the smallest leads, the
-# *tight* ones, still pull. If they are all over worse tokens, $S$ tends in direction to a sum
-# $\sum \lambda_{it} A_{it}$, $\lambda \ge 0$, and $W$ is its mirror image. Up to scale these are the KKT
-# conditions of
+# A sketch of the answer: each step adds to $S$ a sum of comparisons, each with a factor, its *pull*. Late in
+# training the pull of $A_{it}$ is about proportional to $e^{-u_i - \text{lead}}$ times a gap. Here $u_i$ is
+# the signed output of the sequence. The gap is the **score** $y_i\, v^\top x_{i\alpha_i}$ of the selected
+# token (its signed output alone under the head $v$) less the score of $t$. So a worse token's comparison is
+# added to $S$, and a *better* token's is subtracted.
+#
+# The head is fixed, so $u_i$ settles. The pulls fall exponentially with the leads, so in the end only the
+# comparisons with the smallest lead, the *tight* ones, still count. If the tight ones are all over worse
+# tokens, $S$ tends in direction to a sum $\sum \lambda_{it} A_{it}$ with $\lambda \ge 0$, and $W$ is its
+# mirror image. Up to scale these are the KKT conditions of
 #
 # $$W_\rho(\alpha) = \arg\min_W \lVert W\rVert_\rho \quad\text{subject to}\quad
 # \langle A_{it}, W\rangle \ge 1 \quad\text{for all } i \text{ and } t \ne \alpha_i .$$
@@ -144,38 +161,40 @@ def power(x, exponent):
 # > feasible, and $\alpha$ locally optimal. Then mirror descent (not normalised, small steps), started in a
 # > cone around $W_\rho(\alpha)$ and far enough out, converges in direction to $W_\rho(\alpha)$.
 #
-# "Locally optimal" (lesson 07): each $\alpha_i$ has a higher score than its **support tokens**, those over
-# which its lead at the *$\ell_\rho$* SVM is 1, the least. Our runs are normalised, and so outside the
-# theorem. Below, $W_\rho$ is $W_\rho(\alpha)$ for the selected $\alpha$.
+# "Locally optimal" means, as in lesson 07, that each $\alpha_i$ has a higher score than its **support
+# tokens**: those over which its lead at the *$\ell_\rho$* SVM is 1, the least allowed. Our runs are
+# normalised, and so the theorem does not cover them. Below we write $W_\rho$ for $W_\rho(\alpha)$ with the
+# selected $\alpha$.
 
 # %% [markdown]
 # ## 15.4 How near? A divergence
 #
-# The measure that belongs to $\psi$ is its **Bregman divergence**, what its tangent plane at a point $w$
-# misses at another point $u$:
+# The measure that belongs to $\psi$ is its **Bregman divergence**, the amount by which the tangent plane of
+# $\psi$ at $W$ lies below $\psi$ at another point $W'$:
 #
-# $$D_\psi(u, w) = \psi(u) - \psi(w) - \langle \nabla\psi(w),\, u - w\rangle \ge 0 .$$
+# $$D_\psi(W', W) = \psi(W') - \psi(W) - \langle \nabla\psi(W),\, W' - W\rangle \ge 0 .$$
 #
-# The **directional** divergence $D_\rho(u, w)$ is that of $u/\lVert u\rVert_\rho$ and
-# $w/\lVert w\rVert_\rho$. At $\rho = 2$ it is 1 less the cosine.
+# We compare directions. The **directional** divergence $D_\rho(W', W)$ is that of $W'/\lVert W'\rVert_\rho$
+# and $W/\lVert W\rVert_\rho$. At $\rho = 2$ it is 1 minus their cosine.
 
 # %% [markdown]
 # ### Exercise 15.1: How far, without the SVM
 #
 # ★★☆ · 20 minutes
 #
-# Return $D_\rho(W, W_\rho)$ for a $W \ne 0$ of any length. You are given not the SVM, but its comparisons
-# $A_c$, numbered by $c$, and their weights $\lambda_c$ up to a positive factor.
+# Return $D_\rho(W, W_\rho)$ for a $W \ne 0$ of any length. You are not given the SVM $W_\rho$ itself, but its
+# comparisons $A_{it}$, one in each row, and their weights $\lambda_{it}$ up to a common positive factor. We
+# write $S_\rho = \sum \lambda_{it} A_{it}$.
 #
 # <details><summary>Hint 1</summary>
 #
 # Both are divided by their $\ell_\rho$ norms. So two of the three terms cancel, and
-# $\langle\nabla\psi(w), w\rangle$ is a number that you know.
+# $\langle\nabla\psi(W_\rho), W_\rho\rangle$ is a number that you know.
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# $W_\rho$ is the mirror image of $\sum_c \lambda_c A_c$, up to a factor. What is $\nabla\psi$ of it? And
-# which norm of $\nabla\psi(w)$ is 1 when $\lVert w\rVert_\rho = 1$?
+# $W_\rho$ is the mirror image of $S_\rho$, up to a factor. What is $\nabla\psi$ of it? And which norm of
+# $\nabla\psi(W_\rho)$ is 1 when $\lVert W_\rho\rVert_\rho = 1$?
 # </details>
 
 
@@ -184,8 +203,8 @@ def power(x, exponent):
 def distance(W, A, lam, rho):
     """Return D_rho(W, W_rho), a float: W (N,), comparisons A (rows, N), weights lam (rows,), rho > 1."""
     ### BEGIN SOLUTION
-    S = lam @ A
-    return 1 - S @ W / np.linalg.norm(S, rho / (rho - 1)) / np.linalg.norm(W, rho)
+    S_rho = lam @ A
+    return 1 - S_rho @ W / np.linalg.norm(S_rho, rho / (rho - 1)) / np.linalg.norm(W, rho)
     ### END SOLUTION
 
 
@@ -193,56 +212,61 @@ def distance(W, A, lam, rho):
 check("15.1", distance)
 
 # %% [markdown]
-# With $S = \sum_c \lambda_c A_c$ (here the *SVM's*, up to a factor, not that of $W$) the divergence is
-# $1 - \langle S, W\rangle / (\lVert S\rVert_{\rho^*} \lVert W\rVert_\rho)$. What does 0.01 *mean*? At
-# $W_\rho$ it is 0, and there all leads with a weight are 1. So
-# $\lVert S\rVert_{\rho^*} = \hat\mu \sum_c \lambda_c$, with the largest margin
+# The mirror map sends $W_\rho$ to $S_\rho$, up to a positive factor, and so the divergence is
+# $1 - \langle S_\rho, W\rangle / (\lVert S_\rho\rVert_{\rho^*} \lVert W\rVert_\rho)$. What does a value of
+# 0.01 *mean*? At $W = W_\rho$ the divergence is 0, and every lead that has a weight is 1, so that
+# $\langle S_\rho, W_\rho\rangle = \sum \lambda_{it}$. Hence
+# $\lVert S_\rho\rVert_{\rho^*} = \hat\mu \sum \lambda_{it}$ with the largest margin
 # $\hat\mu = 1/\lVert W_\rho\rVert_\rho$, and
 #
-# $$D_\rho(W, W_\rho) = 1 - \frac{1}{\hat\mu} \sum_c \frac{\lambda_c}{\sum_{c'} \lambda_{c'}}\,
-# \Big\langle A_c, \frac{W}{\lVert W\rVert_\rho}\Big\rangle .$$
+# $$D_\rho(W, W_\rho) = 1 - \frac{1}{\hat\mu} \sum_{i,t} \frac{\lambda_{it}}{\sum \lambda}\,
+# \Big\langle A_{it}, \frac{W}{\lVert W\rVert_\rho}\Big\rangle .$$
 #
-# It is **the share of the largest margin that the leads over the support tokens lack, on average** over the
-# weights. (From the SVM of *another* norm, as in 15.5, a divergence has no such reading.) The margin itself,
-# the *smallest* lead, lacks at least as much. **Predict**: much more?
+# It is **the share of the largest margin that the leads over the support tokens lack, on average** with the
+# weights $\lambda$. (This holds for the SVM of the *same* $\rho$ only, not for the others in 15.5.) The
+# margin itself comes from the *smallest* lead, and lacks at least as much. **Predict**: about as much, or
+# many times as much?
 
 # %%
 X, z, alpha = tokens.X.numpy(), tokens.z.numpy(), selected[2.0].numpy()
 i, t = np.nonzero(np.arange(8) != alpha[:, None])  # all comparisons
 A = np.einsum("rd,re->rde", X[i, alpha[i]] - X[i, t], z[i]).reshape(42, 100)
-print("after 2,000 steps, rho   divergence   1 - margin / largest")
-for rho, path in paths.items():
-    W, W_rho = path.numpy().ravel(), limits[rho].value.numpy().ravel()
+print("after 2,000 steps, rho   divergence   1 - margin / largest   times the divergence")
+for rho in NORMS:
+    W, W_rho = trained[rho].numpy().ravel(), limits[rho].value.numpy().ravel()
     D = distance(W, A, limits[rho].dual.numpy(), rho)
     margin = (A @ W).min() / np.linalg.norm(W, rho) * np.linalg.norm(W_rho, rho)  # over the largest
     lack = "< 0.005" if margin > 0.995 else f"{1 - margin:.3f}"
-    print(f"{rho:22.1f} {'< 0.0001' if D < 1e-4 else f'{D:.4f}':>12} {lack:>22}")
+    times = max(border for border in (0, 30, 100) if 1 - margin > border * D)
+    print(f"{rho:22.1f} {'< 0.0001' if D < 1e-4 else f'{D:.4f}':>12} {lack:>22} {f'> {times}':>22}")
     library = geometry.bregman(torch.tensor(W), torch.tensor(W_rho), rho, batch_dims=0)
     assert abs(D - library) < 1e-5, again.format("15.1")
-    assert 1 - margin > 30 * D, again.format("15.1")
 
 # %% [markdown]
-# At 1.1 and 3 more than 30 times as much. A small error, from 2 on in $W$, below 2 in $S$, enters the
-# smallest lead to first order, but $D_\rho$, which is least at $W_\rho$, to second.
+# Many times: more than 30 times as much at 3, more than 100 times at 1.1 and 2. A small error (of $W$ from
+# $\rho = 2$ on, of $S$ below) changes the smallest lead to first order. The divergence has its least value at
+# $W_\rho$, and so it changes only to second order. A small divergence therefore does not promise a good
+# margin.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.5 The published figure
 #
-# The paper draws 100 data sets like ours (each query is the first token), trains with $\rho$ = 1.75, 2 and 3
-# (1,500, 2,000 and 20,000 steps of 0.1, from $W_0$ with standard normal entries), and plots the divergence,
-# in the run's $\rho$, of each run from each of the three SVMs, "of the selected tokens". We have the values
-# of the run with 3.
+# The paper takes 100 data sets like ours (there each query is the first token of its sequence) and trains on
+# each with $\rho$ = 1.75, 2 and 3, for 1,500, 2,000 and 20,000 steps of 0.1, from a $W_0$ with standard
+# normal entries. It plots the divergence, in the run's $\rho$, of each run from each of the three SVMs "of
+# the selected tokens". Of these nine values we know the three of the run with 3.
 #
-# *Whose* tokens? Those that the run itself selected (own), or the run of the SVM's norm (theirs)? And have
-# the three runs of a data set one $W_0$, or each its own?
+# *Whose* tokens are meant: those that the run itself selected (own), or those that the run of the SVM's norm
+# selected (theirs)? And do the three runs of a data set share one $W_0$, or has each its own? We ran all four
+# readings; `measured` loads what is stored of them.
 
 # %%
-figure = measured("15.published").load()
+found = measured("15.published").load()
 readings = list(itertools.product(("one", "three"), ("own", "theirs")))
 print("run    W_0    tokens   from the SVM of 1.75   of 2          of 3          selects as 2")
 for run, (starts, whose) in [(0, readings[0]), (1, readings[0]), *((2, reading) for reading in readings)]:
     # of this run: (data sets, SVMs), (data sets,)
-    D, alike = figure[whose].sel(starts=starts).values[:, run], figure.alike.sel(starts=starts)[:, run, 1]
+    D, alike = found[whose].sel(starts=starts).values[:, run], found.alike.sel(starts=starts)[:, run, 1]
     mean, error = D.mean(axis=0), D.std(axis=0, ddof=1) / 10
     each = " ".join(f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True))
     print(f"{(1.75, 2, 3)[run]:<6} {starts:6s} {whose:15s} {each} {float(alike.mean()):12.0%}")
@@ -252,25 +276,27 @@ for run, (starts, whose) in [(0, readings[0]), (1, readings[0]), *((2, reading) 
 print("3      the paper              0.21          0.18          0.01")
 
 # %% [markdown]
-# Each run is nearest to its own SVM. **On the same tokens the run with 3 has 0.09 and 0.05.** With the other
-# run's tokens both are within two of our standard errors (±) of 0.21 and 0.18, but from three starts only:
-# there half of the runs select alike, from one start 86%. **Of our four readings only mixed tokens and
-# different starts are consistent with these.** (To its own SVM, 0.006 rounds to their 0.01.)
+# Each run is nearest to its own SVM. **On the same tokens the run with 3 is 0.09 and 0.05 away from the other
+# two SVMs:** this much is due to the norm. With the other run's tokens these numbers grow, but only from
+# three starts do they come within two of our standard errors (±) of the published 0.21 and 0.18. The last
+# column says why: from three starts about half of the runs select as the run with 2 does, from one start 86%
+# do. **Of our four readings only mixed tokens and different starts are consistent with the paper.** (Its 0.01
+# to the run's own SVM agrees with our 0.006, rounded.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.6 Ten times longer
 #
-# Does a run reach its SVM, and how fast? Two errors keep $W$ from its direction. One stays bounded in $W$:
-# late, the tight leads are equal only up to a constant (lesson 01). The other, we assume, is in $S$: a
-# zigzag between the tight comparisons, as large as a step.
+# Does a run reach its SVM, and how fast? Two errors keep $W$ from its direction. The first stays bounded in
+# $W$: late in training the tight leads are equal only up to constants, like the margins in lesson 01. The
+# second, we assume, is an error in $S$: a zigzag between the tight comparisons, as large as a step.
 
 # %% [markdown]
 # ### Exercise 15.2: How fast?
 #
 # ★★☆ · 10 minutes
 #
-# Step $j$ has the length $j^c$, $c \ge 0$ (in 15.1, 1/2; here $c$ numbers no comparison). After many, the
-# divergence falls like $j^q$. Return $q$.
+# Step $j$ has the length $j^c$ with $c \ge 0$ (in 15.1, $c = 1/2$). After many steps the divergence falls
+# like $j^q$. Return $q$.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -278,7 +304,7 @@ print("3      the paper              0.21          0.18          0.01")
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# Which error is left in the end? And $D_\rho$ of a small turn: at $\rho = 2$ it is 1 less a cosine.
+# Which error is left in the end? And $D_\rho$ of a small turn: at $\rho = 2$ it is 1 minus a cosine.
 # </details>
 
 
@@ -295,22 +321,24 @@ def falls(rho, c):
 check("15.2", falls)
 
 # %% [markdown]
-# $\lVert S\rVert$ grows like $j^{1+c}$, $\lVert W\rVert$ like $j^{(1+c)/(\rho-1)}$. So the relative errors
-# fall like $j^{-(1+c)/(\rho-1)}$ in $W$ and $j^{-1}$ in $S$. The larger decides, and $D$ is of second order
-# in it: $D \sim j^{-2\min(1,\, (1+c)/(\rho-1))}$. (A sketch.) Up to $\rho = 2 + c$ the error in $S$ is left,
-# above it that in $W$.
+# The length $\lVert S\rVert$ is a sum of steps and grows like $j^{1+c}$; $\lVert W\rVert$ is its power and
+# grows like $j^{(1+c)/(\rho-1)}$. Beside these lengths the bounded error in $W$ falls like
+# $j^{-(1+c)/(\rho-1)}$, and the zigzag in $S$ like $j^c / j^{1+c} = j^{-1}$. The larger of the two decides,
+# and $D$ is of second order in it: $D \sim j^{-2\min(1,\, (1+c)/(\rho-1))}$. Up to $\rho = 2 + c$ the error
+# in $S$ is left, above it that in $W$. (A sketch, no proof.)
 #
 # <details><summary>Why such errors, and why of second order?</summary>
 #
 # A tight lead that stays behind pulls more, until the pulls keep fixed ratios: that fixes the leads up to
-# constants. A step goes mostly along the comparisons that are behind, and so, we assume, errs by about its
-# length. Below 2, $\psi$ is not twice differentiable where an entry is 0. But its conjugate $\psi^*$ is, with
-# the exponent $\rho^* > 2$, and $D_\psi(u, w) = D_{\psi^*}(\nabla\psi(w), \nabla\psi(u))$: of second order in
-# the error of $S$.
+# constants. A step goes mostly along the comparisons that are behind, and so, we assume, $S$ errs by about
+# the length of a step. For the second order, $\psi$ has to be twice differentiable. Below $\rho = 2$ it is
+# not, where an entry is 0. But its conjugate $\psi^*$ is, as its exponent is $\rho^* > 2$, and
+# $D_\psi(W', W) = D_{\psi^*}(\nabla\psi(W), \nabla\psi(W'))$: so $D$ is of second order in the error of $S$.
 # </details>
 #
-# Stored runs test it at $c = 0$, on 20 data sets each, from normal $W_0$. The steps are of 0.1, at $\rho$ =
-# 1.5 and 2.5 of 1. The measured power is that between 30% and all of the steps.
+# Stored runs test this at $c = 0$, on 20 data sets for each exponent, from normal $W_0$. The steps have
+# length 0.1, or 1 at $\rho$ = 1.5 and 2.5. We measure the power between 30% and all of the steps, on the data
+# sets where the run keeps its tokens from 10% on.
 
 # %%
 longer, stages, curves = measured("15.longer").load(), np.array([0.1, 0.3, 1, 3, 10]), {}
@@ -348,41 +376,46 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Mean divergence (in the run's $\rho$) from three SVMs of the run's tokens, over the data sets
-# that kept their tokens from 1 on.
+# of the table (tokens kept from the mark 1 on).
+#
+# In all five rows the measured power is within 0.04 of the predicted one, that of the larger error. In Figure
+# 2 only the run's own SVM is approached.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.7 Why the weights are sparse
 #
-# Call an entry of $W$ visible if it is above a hundredth of the largest. At 1.1 it is the power 10 of the
-# entry of $S$, so only those above $0.01^{0.1} = 0.63$ of the largest in $S$ are visible.
+# Call an entry of $W$ visible if it is larger than a hundredth of the largest. At 1.1 $W$ is the power 10 of
+# $S$, so the visible entries are those above $0.01^{0.1} = 0.63$ of the largest in $S$.
 #
-# **Predict**: at 2, $S = W$. If the $S$ of 1.1 were spread like that of 2 for the same tokens, the power
-# alone would say how many entries of $W$ are visible. Has the trained $W$ more than that, or fewer?
+# At 2, $S = W$. Suppose the $S$ of a run at 1.1 were spread like that of 2 for the same tokens: then the
+# power alone would say how many entries of its $W$ are visible. **Predict**: has the trained $W$ more visible
+# entries than that, or fewer?
 
 # %%
 shape = measured("15.shape").load()
 print("visible of 100 entries (100 data sets)   by the power alone   in W, 3,000 steps   in its SVM")
-for rho in shape.rho.values:
+for rho in (1.1, 1.5, 2.0, 3.0):
     alone, run, limit = (float(shape.sel(rho=rho)[name].mean()) for name in ("power", "run", "svm"))
-    print(f"rho = {rho:4.2f} {alone:48.0f} {run:19.0f} {limit:12.0f}")
+    print(f"rho = {rho:4.1f} {alone:48.0f} {run:19.0f} {limit:12.0f}")
     assert [abs(run - limit) < 2, rho > 1.25 or alone + 10 < limit < 60] == [True, True]
 
 # %% [markdown]
-# More: 31, not 7. **The power makes $W$ sparse, and a flatter $S$ makes up for a part of it.**
+# More: 31, where the power alone would leave 7. **The power makes $W$ sparse, and a flatter $S$ makes up for
+# a part of it.** Figure 3 shows both on the data of 15.1.
 #
-# <details><summary>Why flatter?</summary>
+# <details><summary>Why is $S$ flatter?</summary>
 #
-# At $\rho = 1$ the SVM is a linear program. There let $S$ be its sum $\sum \lambda A$ (not
-# $\mathrm{sign}(W)$, as 15.2 would say): $W$ is 0 wherever $|S|$ is below its largest entry. So all visible
-# entries share the largest $|S|$, where near 1 the power alone would leave one. A unique solution has no more
-# of them than tight comparisons: with more, $W$ could change on them and leave all tight leads as they are. A
-# small such change, or its opposite, does not raise the sum of $|w|$: another solution.
+# As in lesson 02, the sum $\sum q_{it} A_{it}$ with any weights $q \ge 0$ of sum 1 bounds the margin: no $W$
+# has a larger one than $\lVert \sum q_{it} A_{it} \rVert_{\rho^*}$. The SVM's weights make this bound least,
+# so that it equals $\hat\mu$ (15.4). At 1.1, $\rho^* = 11$, and this norm is little more than the largest
+# entry. To make it small, the weights press the largest entries of $S_\rho$ down, until many are about as
+# large.
 # </details>
 
 
 # %% jupyter={"source_hidden": true}
 def draw_W(rho):
-    """The SVM's matrix, and the sorted sizes of its entries and of its S."""
+    """The SVM's matrix, and the sorted sizes of its entries and of its mirror image."""
     answer = svm.solve(problem, norm=rho).value.numpy()
     figure = Figure(figsize=(7.6, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -390,8 +423,8 @@ def draw_W(rho):
     left.set(title=rf"SVM of $\rho$ = {rho:.2f}", xticks=[], yticks=[], xlabel="column", ylabel="row")
     left.grid(False)
     size = np.abs(answer)
-    sorts = {"$|W|$": (size, "-", BLACK), "$|S|$": (size ** (rho - 1), "--", BLACK)}
-    sorts[r"$|S|$ of the $\ell_2$ SVM"] = (np.abs(limits[2.0].value.numpy()), ":", BLUE)
+    sorts = {r"$|W_\rho|$": (size, "-", BLACK), r"$|S_\rho|$": (size ** (rho - 1), "--", BLACK)}
+    sorts[r"$|S_2|$"] = (np.abs(limits[2.0].value.numpy()), ":", BLUE)
     for label, (values, style, color) in sorts.items():
         right.plot(np.sort(values.ravel() / values.max())[::-1], style, color=color, label=label)
     right.axhline(0.01, color=ORANGE, linewidth=1)
@@ -408,8 +441,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** The SVM of 15.1 over its largest entry; right the sorted sizes of its $W$ and $S$, of $S$ at
-# the $\ell_2$ SVM of the same tokens, and the border of the visible.
+# **Figure 3.** Left the SVM of 15.1, divided by its largest entry. Right, sorted, the sizes of the entries of
+# $W_\rho$, of its $S_\rho$, and of the $S_2$ of the $\ell_2$ SVM for the same tokens; the orange line is the
+# border of the visible.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
 widgets.sliders(
@@ -420,22 +454,26 @@ widgets.sliders(
 )
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 15.8 What a norm can hold
+# ## 15.8 Which tokens a norm selects
 #
-# Now the tokens, with the head fixed. A choice that is locally optimal in one norm need not be so in
-# another, as the support tokens are others. Does training keep it? A choice is *held* if a run that starts on
-# it ends on it; exercise 15.3 predicts which.
+# Now the tokens, with the head still fixed.
+#
+# ### What a norm can hold
+#
+# A choice that is locally optimal in one norm need not be so in another, where its SVM has other support
+# tokens. Does training keep such a choice? We say that a norm **holds** a choice if a run that starts on it
+# ends on it. Exercise 15.3 asks for the theorem's condition.
 
 # %% [markdown]
-# ### Exercise 15.3: Held in which norm?
+# ### Exercise 15.3: Locally optimal in which norm?
 #
 # ★★★ · 25 minutes
 #
-# One sequence with three tokens: the selected one, a worse one and a better one, by score. For the prompt $p$
-# of lesson 06 the comparisons are $a = k_\alpha - k_{\text{worse}}$ and
+# One sequence has three tokens: the selected one, a worse one and a better one, by score. For the prompt $p$
+# of lesson 06, in the place of $W$, the comparisons are $a = k_\alpha - k_{\text{worse}}$ and
 # $b = k_\alpha - k_{\text{better}}$. Return whether $\alpha$ is locally optimal in $\ell_\rho$: its
-# $\ell_\rho$ SVM has a solution, and the better token is no support token of it. Each row is a case, none
-# on the border.
+# $\ell_\rho$ SVM has a solution, and the better token is no support token of it. Each row is a case, none on
+# the border.
 #
 # <details><summary>Hint</summary>
 #
@@ -446,7 +484,7 @@ widgets.sliders(
 
 # %%
 @exercise("15.3")
-def held(a, b, rho):
+def optimal(a, b, rho):
     """Return (cases,) bool for a and b of shape (cases, d) and an exponent rho > 1."""
     ### BEGIN SOLUTION
     p = power(a, 1 / (rho - 1))
@@ -455,32 +493,35 @@ def held(a, b, rho):
 
 
 # %%
-check("15.3", held)
+check("15.3", optimal)
 
 # %% [markdown]
-# **Predict**: the selected token is $(0, 0)$, the worse one $(-2, -1)$, the better one $(-1, -2.7)$, so
-# $a = (2, 1)$ and $b = (1, 2.7)$. From which of the starts $(30, 30)$, $(30, 60)$, $(30, 12)$, all ahead of
-# both, and for which $\rho$, does $(0, 0)$ survive?
+# **Predict**: let the selected token be $(0, 0)$, the worse one $(-2, -1)$ and the better one $(-1, -2.7)$,
+# so that $a = (2, 1)$ and $b = (1, 2.7)$. At each of the starts $(30, 30)$, $(30, 60)$ and $(30, 12)$ the
+# selected token is ahead of both others. From which of them, and for which $\rho$, is it held?
 
 # %%
 a, b = np.array([[2.0, 1.0]]), np.array([[1.0, 2.7]])
 keys = torch.tensor([[[0, 0], [-1, -2.7], [-2, -1]]]).double()
 toy = dataclasses.replace(data.toy_one_sequence((0.9, 1.0, 0.0)), keys=keys)
-print("rho    predicted   attention on the selected token after 2,000 steps, from each start")
-for rho in (1.2, 1.5, 2.0, 2.25, 2.4, 3.0, 4.0):
-    says = bool(held(a, b, rho)[0])
+print("rho    locally optimal   attention on the selected token after 2,000 steps, from each start")
+for rho in (1.2, 2.0, 2.25, 2.4, 4.0):
+    says = bool(optimal(a, b, rho)[0])
     model = models.PromptAttention(2, trials=3, init=torch.tensor([[30, 30], [30, 60], [30, 12]]).double())
     optimizer = optim.MirrorDescent(model.parameters(), 1.0, rho, batch_dims=1)
     train.fit(model, toy, optimizer, 2000, every=2000, schedule=train.growing, progress=False)
     share = model.attention(toy).detach()[:, 0, 0].numpy()
-    print(f"{rho:4.2f}   {'held' if says else 'lost':9s}   {share}")
+    print(f"{rho:4.2f}   {'yes' if says else 'no':15s}   {share}")
     assert (np.abs(share - [says, says, False]) < 0.01).all(), again.format("15.3")
 
 # %% [markdown]
-# The shortest $p$ is along $(g, 1)$, with $g = 2^{1/(\rho - 1)}$. The lead over the better token is larger
-# than that over the worse, $g + 2.7 > 2 g + 1$, exactly if $g < 1.7$: **locally optimal above $\rho = 1 +
-# 1/\log_2 1.7 = 2.31$, not below.** The first two starts do as this says. From the third the choice is lost
-# above 2.31, too: there the lead over the better token begins smaller (62 against 72), its pull larger.
+# From the first two starts it is held where it is locally optimal, from the third nowhere. The shortest $p$
+# is along $(2^{1/(\rho - 1)}, 1)$. With $p_2 = 1$ its lead over the better token is $p_1 + 2.7$, over the
+# worse $2 p_1 + 1$. The first is larger exactly if $p_1 < 1.7$: so the choice is **locally optimal above
+# $\rho = 1 + 1/\log_2 1.7 = 2.31$, and not below** (Figure 4). At the third start the lead over the better
+# token is the smaller one (62 against 72). So the better token has the larger pull, and it is subtracted from
+# $S$: this start lies outside the theorem's cone.
+
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(5.6, 4.6))
@@ -499,7 +540,7 @@ for rho, color, style in ((1.2, ORANGE, ":"), (2.0, BLUE, "--"), (4.0, GREEN, "-
 for rho in (1.2, 1.5, 2.0, 2.5, 3.0, 4.0):
     p = power(a[0], 1 / (rho - 1))
     p /= p @ a[0]
-    ax.plot(*p, "o" if held(a, b, rho)[0] else "X", color=BLACK, markersize=7, zorder=3)
+    ax.plot(*p, "o" if optimal(a, b, rho)[0] else "X", color=BLACK, markersize=7, zorder=3)
     ax.annotate(f"{rho:g}", p, xytext=(8, -5) if rho == 2 else (7, 1), textcoords="offset points")
 border = np.array([1.7, 1.0]) / 4.4  # p.a = p.b = 1
 ax.plot(*border, "o", color=BLACK, markerfacecolor="white", markersize=7, zorder=3)
@@ -515,81 +556,90 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Where a curve of constant norm touches the line $p \cdot a = 1$ is its shortest $p$. Disc:
-# locally optimal, in the shaded half plane; cross: not; open: the border.
+# **Figure 4.** On the line $p \cdot a = 1$ the shortest $p$ of each norm is where a curve of constant norm
+# touches it. Discs are locally optimal (in the shaded half plane), crosses are not; the open disc is the
+# border.
 
 # %% [markdown]
-# For each of 200 data sets like that of 15.1 three runs from 0 are stored, $\rho$ = 1.1, 2 and 3, with 3,000
-# steps $\eta\sqrt j$, $\eta = 0.1$ (0.001 for 1.1, where $W$ is the power 10 of $S$). In each *other* norm a
-# run then starts at the last $W$, scaled to a smallest lead of 10, or of 100: there $S_0$, the $S$ of the
-# start, is $10^{\rho-1}$ times as long, and so are the steps. We count pairs: a choice, locally optimal in
-# its own norm (all but one are), and another norm, 1,198 in all. **Predict**: which are held?
+# Now random data. For each of 200 data sets like that of 15.1 three runs from 0 are stored, $\rho$ = 1.1, 2
+# and 3, with 3,000 steps $\eta\sqrt j$ ($\eta$ = 0.1, but 0.001 at 1.1, where $W$ is the power 10 of $S$).
+# Each run's choice is then given to each *other* norm: a run in this norm starts at the last $W$, scaled to a
+# smallest lead of 10. We count these pairs of a choice and another norm. **Predict**: which pairs are held?
 
 # %%
 choices = measured("15.selection").load().transpose("trial", "rho", ...)
 chosen, stayed = choices.chosen.values.astype(int), choices.held.values.astype(bool)
-far = measured("15.further").load().transpose("trial", "rho", ...).far.values.astype(bool)
 could = choices.better.values > 1.001  # no better token is a support token: (data sets, choice of, in norm)
 itself = np.eye(3, dtype=bool)
-counted = could[:, itself][:, :, None] & ~itself  # locally optimal in its own norm; another norm
-print("in this norm            pairs   held from lead 10   from 100")
+finished = could[:, itself]  # locally optimal in its own norm: (data sets, choice of)
+counted = finished[:, :, None] & ~itself
 too = (chosen[:, :, None] == chosen[:, None]).all(axis=-1)  # this norm's own run from 0 made the same choice
 rows = {"optimal, chosen too": too & could, "optimal, not chosen": ~too & could, "not optimal": ~could}
+print("in this norm            pairs   held from lead 10")
 for text, which in rows.items():
-    counts = [int((which & counted & there).sum()) for there in (True, stayed, far)]
-    print("{:23s} {:5d} {:19d} {:10d}".format(text, *counts))
-    assert counts in ([758, 758, 758], [345, 338, 342], [95, 0, 2])
+    counts = [int((which & counted & there).sum()) for there in (True, stayed)]
+    print("{:23s} {:5d} {:19d}".format(text, *counts))
+    assert counts in ([758, 758], [345, 338], [95, 0])
+left = (~finished).sum(), (~finished & (choices.longer.values == 0)).sum()  # changed by more steps
+print("left out, not optimal in its own norm: {}; of these unfinished: {}".format(*left))
 
 # %% [markdown]
-# **From lead 10 training loses all 95 whose choice is not locally optimal in this norm, and 7 of the 345
-# where it is, but this norm's own run from 0 did not make it.** Where that made it, too, none is lost. From
-# 100 it holds 2 of the 95, and loses 3 of the 345: the theorem asks for a start far enough out, in a cone.
-
+# **Nearly all that are locally optimal in this norm, and no others.** All 95 pairs that are not optimal are
+# lost. Where the norm's own run from 0 made the same choice ("chosen too"), all are held. Where it made
+# another, 338 of 345 are held; the other 7 starts may be too near to 0, or outside the cone. (One run is left
+# out: with four times as many steps it changes its choice.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 15.9 Two norms, two choices
+# ### Two norms, two choices
 #
-# When two runs from 0 end on different tokens, does each norm hold the *other's* choice, from lead 10?
-# **Predict**: where 1.1 and 2 differ, how often? (One is left out: not locally optimal in its own norm.)
+# When the runs of two norms from 0 end on different tokens, does each norm hold the *other's* choice from
+# lead 10? **Predict**: on how many of the data sets where 1.1 and 2 differ?
 
 # %%
-print("of 200 data sets   differ   each holds the other's choice   only 2 not   only rho not   neither")
+print("of 200 data sets   differ   each holds the other's choice   only 2 loses it   only rho   both")
 for rho, k, expected in ((1.1, 0, [90, 49, 24, 13, 3]), (3.0, 2, [33, 27, 4, 2, 0])):
     differ = (chosen[:, k] != chosen[:, 1]).any(axis=-1)
-    finished = differ & could[:, k, k] & could[:, 1, 1]
     by_2, by_rho = stayed[:, k, 1], stayed[:, 1, k]  # 2 holds the choice of rho, and rho that of 2
-    kinds = np.bincount((~by_2 + 2 * ~by_rho)[finished], minlength=4)
+    kinds = np.bincount((~by_2 + 2 * ~by_rho)[differ & finished[:, k] & finished[:, 1]], minlength=4)
     counts = [int(differ.sum()), *kinds.tolist()]
-    print(f"rho = {rho:.1f} and 2 {{:9d}} {{:31d}} {{:12d}} {{:14d}} {{:9d}}".format(*counts))
+    print(f"rho = {rho:.1f} and 2 {{:9d}} {{:31d}} {{:17d}} {{:10d}} {{:6d}}".format(*counts))
     assert counts == expected
 changed = [(one.values == 0).sum(axis=0) for one in (choices.finer, choices.longer)]
 print("another choice at rho = 1.1, 2, 3: half steps {}, four times as many steps {}".format(*changed))
 
 # %% [markdown]
-# At 1.1 and 2 **only $\ell_2$ lost the other's choice on 24 data sets, only $\ell_{1.1}$ on 13, both on 3**.
-# On 49 each holds it, as on 27 of 33 at 3: there only the *way* from 0 decides. (Half the step, or four
+# On 49 of 90. On the others, except for the unfinished run, one norm or each loses the other's choice: **only
+# $\ell_2$ on 24 data sets, only $\ell_{1.1}$ on 13, both on 3**. On the 49, as on 27 of the 33 where 3 and 2
+# differ, both choices are open to both norms, and only the *way* from 0 decides. (Half the step, or four
 # times as many, changes at most 2 of the 200 choices of a norm.)
 #
-# ### How a way parts
+# ### How the ways part
 #
-# Take one sequence: keys $k_1 = (0.5, 2)$, $k_2 = (1, -1)$, $k_3 = (0, 0)$, scores 0.95, 1, 0. In each norm
-# below $k_1$ and $k_2$ are locally optimal. From $p = 0$ the first step of $S$ is along $(2, 1)$ for every
-# $\rho$. Its mirror image is along $(1, 2^{-1/(\rho-1)})$: **a small $\rho$ spends the length of $p$ on the
-# largest entries**. **Predict**: for which $\rho$ does $k_2$ lead then, that is, have the largest logit?
+# Take one sequence with the keys $k_1 = (0.5, 2)$, $k_2 = (1, -1)$, $k_3 = (0, 0)$ and the scores 0.95, 1, 0.
+# As $k_2$ has the best score it is locally optimal in every norm; the cell asks your exercise about $k_1$.
+# From $p = 0$ the first step of $S$ is along $(2, 1)$ for every $\rho$. Its mirror image is along
+# $(1, 2^{-1/(\rho-1)})$: **a small $\rho$ spends the length of $p$ on the largest entries**. **Predict**: for
+# which $\rho$ is $k_2$ ahead after this step, that is, has the largest logit?
 
 
 # %%
 keys, ways = torch.tensor([[[0.5, 2], [1, -1], [0, 0]]]).double(), {}
-toy = dataclasses.replace(data.toy_one_sequence((0.95, 1.0, 0.0)), keys=keys)
+parting = dataclasses.replace(data.toy_one_sequence((0.95, 1.0, 0.0)), keys=keys)
 for rho in (1.1, 1.45, 1.6, 2.0, 3.0):
     model = models.PromptAttention(2)  # p_0 = 0
     optimizer = optim.MirrorDescent(model.parameters(), 0.01, rho)
     how = {"every": 1, "progress": False, "record": {"p": lambda model: model.p}}
-    ways[rho] = train.fit(model, toy, optimizer, 600, **how)["p"].detach().numpy()
+    ways[rho] = train.fit(model, parting, optimizer, 600, **how)["p"].detach().numpy()
     early, late = (np.argmax(keys[0].numpy() @ ways[rho][j]) + 1 for j in (1, 600))
-    print(f"rho = {rho:4.2f}   k_{early} leads after one step, k_{late} at the end")
-    assert held(np.array([[0.5, 2]]), np.array([[-0.5, 3]]), rho)  # k_1 over k_3, over k_2
+    able = "yes" if optimal(np.array([[0.5, 2]]), np.array([[-0.5, 3]]), rho)[0] else "no"  # over k_3, k_2
+    print(f"rho = {rho:4.2f}   k_1 optimal: {able}   ahead after one step: k_{early}, at the end: k_{late}")
     assert (early == 2) == (2 ** (-1 / (rho - 1)) < 1 / 6) == (late == 2 and rho != 1.45)
+
+# %% [markdown]
+# **For $\rho < 1 + 1/\log_2 6 = 1.39$.** The two logits agree where $0.5 p_1 + 2 p_2 = p_1 - p_2$, on the
+# line $p_2 = p_1/6$, and $k_2$ is ahead below it, where $2^{-1/(\rho-1)} < 1/6$. Later steps can move a run
+# over the line: at 1.45 $k_1$ is ahead first, but the run ends on $k_2$. At 1.6 and above it ends on $k_1$.
+# Figure 5 shows the ways.
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.9))
@@ -597,12 +647,9 @@ for rho, color, style in ((1.1, ORANGE, ":"), (2.0, BLUE, "--"), (3.0, GREEN, "-
     p = ways[rho]
     axes[0].plot(*power(p, rho - 1).T, style, color=color, linewidth=2.2, label=rf"$\rho$ = {rho:g}")
     axes[1].plot(*p.T, style, color=color, linewidth=2.2)
-    end = 2.6 if rho > 1.5 else 1.4
-    axes[0].plot([0, end], [0, end * 6 ** (1 - rho)], style, color=color, linewidth=0.8)
-    axes[0].annotate(f"{rho:g}", (end, end * 6 ** (1 - rho)), ha="right", va="bottom", color=BLACK)
 axes[1].axline((0, 0), slope=1 / 6, color=BLACK, linewidth=0.8)
-axes[1].text(0.2, 1.6, "$k_1$ leads")
-axes[1].text(1.5, -0.9, "$k_2$ leads")
+axes[1].text(0.2, 1.6, "$k_1$ ahead")
+axes[1].text(1.5, -0.9, "$k_2$ ahead")
 axes[0].set(xlim=(-0.1, 2.6), ylim=(-1.2, 2.2), xlabel="$S_1$", ylabel="$S_2$", title="$S$")
 axes[1].set(xlim=(-0.1, 2.6), ylim=(-1.2, 2.2), xlabel="$p_1$", ylabel="$p_2$", title="its mirror image $p$")
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
@@ -610,126 +657,141 @@ show(
     fig,
     alt="Two planes. Left three paths of S leave 0 with slope 1/2; that of 1.1 turns down later, those of 2 "
     "and 3 soon turn up. Right the paths of p: for 1.1 along the first axis, below a line of slope 1/6 under "
-    "which the second token leads; for 2 and 3 above that line, where the first leads.",
+    "which the second token is ahead; for 2 and 3 above that line, where the first is.",
 )
 
 # %% [markdown]
-# **Figure 5.** Thin: where $k_1$ and $k_2$ lead alike, one line in $p$, but in $S$ one for each norm (its
-# $\rho$ at the end). At 1.1 $p$ is drawn until $S_1 = 1.1$.
+# **Figure 5.** Left, all paths of $S$ begin in one direction. Right, their mirror images do not; on the thin
+# line $k_1$ and $k_2$ have equal logits. The path of 1.1 is cut off at $p_1 = 2.6$, which is $S_1 = 1.1$.
 
-# %% [markdown]
-# $k_1$ and $k_2$ lead alike at $0.5 p_1 + 2 p_2 = p_1 - p_2$, so $p_2 = p_1/6$: **$k_2$ leads after the
-# first step for $\rho < 1 + 1/\log_2 6 = 1.39$.** The later steps move the border: at 1.45 $k_1$ leads first,
-# but the run ends on $k_2$; at 1.6 it ends on $k_1$.
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 15.9 When the head learns too *(optional)*
 #
-# ### When the head learns too
-#
-# The paper's joint problem has $v$ at the $\ell_\rho$ label SVM of the selected tokens (lesson 09): the least
-# $\lVert v\rVert_\rho$ with $y_i\, v^\top x_{i\alpha_i} \ge 1$. We train $W$ and $v$ together from 0, on 20
-# data sets like that of 15.1. ($v$ moves first: at $v = 0$ the gradient of $W$ is 0.) **Predict**: does $v$
-# get there?
+# The paper also trains the head $v$. It should end at the $\ell_\rho$ label SVM of the selected tokens
+# (lesson 09): the least $\lVert v\rVert_\rho$ with $y_i\, v^\top x_{i\alpha_i} \ge 1$. We train $W$ and $v$
+# together from 0, on 20 data sets like that of 15.1, with a normalised step for each. ($v$ moves first: at
+# $v = 0$ the gradient of $W$ is 0.) **Predict**: does $v$ get to its SVM, and does $W$ still get to its own?
 
 
 # %%
-def together(tokens, eta, rho, slow=1):
-    """The model after 960 steps of W and v from 0, those of v `slow` times shorter."""
+def together(tokens, eta, rho, steps, slow=1):
+    """The model after steps of W and v from 0, those of v `slow` times shorter."""
     trials, d = len(tokens.X), tokens.X.shape[-1]
     model = models.CrossAttention(d, trials=trials, head=heads.LinearHead(d, trials=trials))
     groups = [{"params": [model.W]}, {"params": [model.head.v], "lr": eta / slow}]  # normalised one by one
     optimizer = optim.MirrorDescent(groups, eta, rho, batch_dims=1)
-    train.fit(model, tokens, optimizer, 960, schedule=train.growing, every=960, progress=False)
+    train.fit(model, tokens, optimizer, steps, schedule=train.growing, every=steps, progress=False)
     return model.requires_grad_(False)
 
 
 def compare(rho, slow=1):
-    """Print, and return, medians: cosines of v and of W to the SVMs, spreads over the smallest lead."""
-    model = together(many, 0.001 if rho < 2 else 0.1, rho, slow)  # as in 15.8
+    """Print, and return, medians: cosines of v and of W to the SVMs, and the length of v over that of W."""
+    model = together(many, 0.001 if rho < 2 else 0.1, rho, 1920, slow)  # eta as in 15.8
     taken = geometry.selected_tokens(model.attention(many))
     x = torch.take_along_dim(many.X, taken[..., None, None], -2)[:, :, 0]
-    limits = [svm.solve(svm.label_problem(x, many.y), norm=one).value for one in NORMS]
-    of_v = [float(geometry.cosine(model.head.v, limit, 1).median()) for limit in limits]
-    own = svm.solve(svm.attention_problem(many.X, many.z, taken), norm=rho).value
-    of_W, digits = float(geometry.cosine(model.W, own, 1).median()), 1 + (rho > 1.1 or slow > 1)
-    u, lead = many.y * model.head(x[:, :, None])[..., 0], geometry.margins(model.logits(many), taken).amin(-1)
-    spread = [float(((one.amax(1) - one.amin(1)) / lead.amin(1)).median()) for one in (u, lead, u + lead)]
-    shown = [f"{cosine:.{digits}f}" for cosine in (*of_v, of_W)] + [f"{np.clip(spread[0], 0.1, 10):.1f}"]
-    print("{:3.1f} {:11g} {:>29} {:>6} {:>6} {:>19} {:>21}".format(rho, 1 / slow, *shown))
-    return of_v[NORMS.index(rho)], of_W, spread
+    label_svms = [svm.solve(svm.label_problem(x, many.y), norm=one).value for one in NORMS]
+    of_v = [float(geometry.cosine(model.head.v, one, 1).median()) for one in label_svms]
+    att_svm = svm.solve(svm.attention_problem(many.X, many.z, taken), norm=rho).value
+    of_W = float(geometry.cosine(model.W, att_svm, 1).median())
+    lengths = [torch.linalg.vector_norm(one.flatten(1), ord=rho, dim=1) for one in (model.head.v, model.W)]
+    ratio = float((lengths[0] / lengths[1]).median())
+    large = next((f"> {border}" for border in (100, 10) if ratio > border), f"{ratio:.1f}")
+    digits = 1 if rho < 2 or slow < 1 else 2  # rounding moves these runs: one digit, or a bound
+    near = next((f"< {border}" for border in (0.7, 0.98) if of_W < border), "> 0.98")
+    shown = [f"{cosine:.{digits}f}" for cosine in of_v] + [near, "< 0.001" if ratio < 0.001 else large]
+    print("{:3.1f} {:11g} {:>29} {:>6} {:>6} {:>19} {:>12}".format(rho, 1 / slow, *shown))
+    return of_v[NORMS.index(rho)], of_W
 
 
 many = data.random_tokens(6, 8, 10, trials=20, seed=6)
-heading = "rho   steps of v   v to the label SVM of 1.1    2.0    3.0   W to its Att-SVM   spread (0.1 to 10)"
+heading = "rho   steps of v   v to the label SVM of 1.1    2.0    3.0   W to its Att-SVM   |v| over |W|"
 print(heading)
 for rho in NORMS:
-    of_v, of_W, (_, leads, sums) = compare(rho)
-    assert [of_v > 0.97, of_W > 0.97, rho < 2 or sums < leads / 2] == [True, rho > 1.1, True]
+    of_v, of_W = compare(rho)
+    assert [of_v > 0.97, of_W > 0.97] == [True, rho > 1.1]
 
 # %% [markdown]
-# Median cosines (one digit where rounding moves the runs). **The head is near the label SVM of its own
-# norm.** $W$ is near its Att-SVM at 2 and 3, not at 1.1. Why?
+# $v$ does, $W$ not always. The table shows medians after 1,920 steps, as bounds or with one digit where
+# rounding moves the runs. **In each norm the head is near the label SVM of its own norm.** $W$ is near its
+# Att-SVM at 2 and 3, but not at 1.1. Why?
 #
-# A comparison pulls like $e^{-u_i - \text{lead}}$ (15.3), and now $u_i$ grows, unequally: tight is now the
-# smallest $u_i + \text{lead}$, as in the softened SVM of lesson 09. *Spread*: by how many smallest leads the
-# $u_i$ differ (0.1: or less; 10: or more). If many, some sequences hardly pull.
+# The last column, of lengths in $\ell_\rho$, gives a hint: at 1.1 $v$ is by far the longer one. (Little is
+# needed: $v$ and $W$ are powers 10 of what was stepped, and an $S$ only 1.6 times as long makes a $v$ 100
+# times as long.) A comparison pulls like $e^{-u_i - \text{lead}}$ (15.3). Now $u_i$ grows with $v$, and not
+# equally in all sequences. So what counts is the smallest $u_i + \text{lead}$, as in the softened SVM of
+# lesson 09. Where $v$ is much longer than $W$, the $u_i$ differ by more than the leads, and some sequences
+# hardly pull.
 #
 # **Predict**: what if at 1.1 $v$ takes steps ten times shorter? And at 2 ten times longer?
 
 # %%
 print(heading)
 slower, faster = compare(1.1, slow=10), compare(2.0, slow=0.1)
-assert [slower[0] > 0.94, slower[1] > 0.95, faster[1] < 0.98] == [True] * 3
+assert [slower[0] > 0.94, slower[1] > 0.98, faster[1] < 0.98] == [True] * 3
 
 # %% [markdown]
-# **With a slow head $W$ is near its Att-SVM at 1.1, too: 0.97. With a fast one at 2 it is 0.97, and was
-# 1.00.** Steps alone can mend it, or spoil it: at 1.1 $v$ and $W$ are powers 10 of what was stepped.
+# **With a slow head $W$ is near its Att-SVM at 1.1, too. With a fast head at 2 it is less near than before.**
+# So the norm alone does not decide whether $W$ gets there; the steps of $v$ beside those of $W$ do so, too.
 #
-# And the tokens? A toy of the paper has two sequences, $(1, 0), (0, 0)$ and $(2, -1), (1.5, 1)$, labels 1 and
-# $-1$, the query $(1, 0)$. The published runs select $(1, 0)$ for $\rho$ = 1.75 and 2, $(0, 0)$ for 3. Ours?
+# And the tokens? A toy of the paper has two sequences, $(1, 0), (0, 0)$ and $(2, -1), (1.5, 1)$, with the
+# labels 1 and $-1$ and the query $(1, 0)$. The published runs select $(1, 0)$ for $\rho$ = 1.75 and 2, and
+# $(0, 0)$ for 3. Do ours, and does the step size matter?
 
 # %%
-X = torch.tensor([[[[1, 0], [0, 0]], [[2, -1], [1.5, 1]]]]).double()
-pair = data.TokenData(X, z=X[:, [0, 0], 0], y=torch.tensor([[1.0, -1.0]]).double(), v=0 * X[:, 0, 0])
+corners = torch.tensor([[[[1, 0], [0, 0]], [[2, -1], [1.5, 1]]]]).double()
+pair = data.TokenData(
+    corners, z=corners[:, [0, 0], 0], y=torch.tensor([[1.0, -1.0]]).double(), v=0 * corners[:, 0, 0]
+)
 print("attention on (1, 0) after 960 steps   rho = 1.75      2      3")
-for eta in (0.005, 0.01, 0.02, 0.03, 0.1):
-    on = [float(together(pair, eta, rho).attention(pair)[0, 0, 0]) for rho in (1.75, 2.0, 3.0)]
+for eta in (0.01, 0.03, 0.1):
+    on = [float(together(pair, eta, rho, 960).attention(pair)[0, 0, 0]) for rho in (1.75, 2.0, 3.0)]
     print(f"eta = {eta:5.3f} {on[0]:36.2f} {on[1]:6.2f} {on[2]:6.2f}")
     assert np.abs(np.subtract(on, (1, 1, 0) if eta < 0.1 else (0, 0, 1))).max() < 0.02
 
 # %% [markdown]
-# **At 0.005 to 0.03 all three select as published.** At 0.1 each ends on the other token.
+# **At 0.01 and 0.03 all three select as published; at 0.1 each ends on the other token.** Here the selected
+# token depends on the norm *and* on the steps. We have no explanation for it.
+
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.10 Real data *(optional)*
 #
-# Does $\rho = 1.1$ generalise better? Two data sets: scikit-learn's 1,797 **digits**, cut into 16 patches of
-# 2 × 2 pixels, and 12,752 sentences of film **reviews**, good or bad. (`datasets.imdb` reads the IMDb files,
-# if you have them.) One attention layer,
+# Does $\rho = 1.1$ generalise better? We take two data sets: scikit-learn's 1,797 **digits**, cut into 16
+# patches of 2 × 2 pixels, and 12,752 sentences of film **reviews**, good or bad. (`datasets.imdb` reads the
+# IMDb files, if you have them.) The model is one attention layer,
 #
 # $$f(X) = V^\top X^\top \mathrm{softmax}(X W \bar x), \qquad \bar x = \text{the mean token},$$
 #
-# with learned tokens and one column of $V$ a class. *All* weights learn together by mirror descent in
-# $\ell_\rho$ (mini-batches, plain steps $\eta\,G$, as in the paper).
+# with learned tokens and one column of $V$ for each class. *All* weights learn together by mirror descent in
+# $\ell_\rho$ (mini-batches and plain steps $\eta\,G$, as in the paper).
 #
-# Each of 20 random splits, 60% training, 20% validation, 20% test (no film in two parts), serves all $\rho$.
-# Step size and epoch are chosen on validation: of five sizes and 30 epochs on digits, three and eight on
-# reviews. Beside it: both chosen on *test*; on how many splits the epoch is the last.
+# We use 20 random splits, the same for all $\rho$: 60% training, 20% validation and 20% test, no film in two
+# parts. On digits five step sizes are tried for 30 epochs, on reviews three for eight. The size and the epoch
+# are chosen by the accuracy on validation (`choose` does it, from stored runs). Beside this stand the test
+# accuracy of the best epoch *on the test set*, and of the last epoch.
 
 # %%
 pictures, sentences = datasets.digits(patch=2), datasets.reviews()
 # words counted in training only
 written = datasets.words(sentences.texts, size=2000, length=24, fit=datasets.split(sentences, seed=0)[0])
 print(f"what the models see: digits {tuple(pictures.X.shape)}, reviews {tuple(written.ids.shape)}")
-print("test accuracy in %, 20 splits   chosen on validation   on test   last epoch")
+print("test accuracy in %, 20 splits   chosen on validation   best on test   last epoch   edge: size, epoch")
 accuracy = {}
 for name, rho in itertools.product(("digits", "reviews"), NORMS):
-    accuracy[name, rho], on_test, _, last = choose(name, rho)
-    print(f"{name:8s} rho = {rho:3.1f} {accuracy[name, rho].mean():26.1f} {on_test.mean():9.1f} {last:12d}")
-    assert 0.1 < (on_test - accuracy[name, rho]).mean() < 1.5
+    accuracy[name, rho], on_test, *edges, at_end = choose(name, rho)
+    means = [one.mean() for one in (accuracy[name, rho], on_test, at_end)]
+    print("{:8s} rho = {:3.1f} {:33.1f} {:14.1f} {:12.1f} {:12d} {:6d}".format(name, rho, *means, *edges))
+    assert 0.1 < means[1] - means[0] < 1.5
 
 # %% [markdown]
-# Choosing on the test set would have shown up to 1.4 points more. On IMDb the paper's 1.1 is 1.6 points or
-# more above 2 in each of three models, in the best epoch *on the test set*; in the last epoch of one it is
-# 2.0 below.
+# The best epoch on the test set shows 0.2 to 1.5 points more than the choice on validation, and the last
+# epoch up to 0.9 points less. So it matters that the paper reports, on IMDb, the best epoch *on the test
+# set*: there 1.1 is 1.6 points or more above 2 in each of three models. In the last epoch it is above in two
+# of them, and 2.0 points below in one.
+#
+# The last two columns count the splits (of 20) where validation chose a step size at the edge of its grid, or
+# the last epoch: on reviews, at 1.1, a larger budget might help.
+#
 # <details><summary>The paper's figures, the last epoch too</summary>
 #
 # | $\rho$ | best epoch, the three models | last epoch |
@@ -783,19 +845,18 @@ for name, other in itertools.product(("digits", "reviews"), (2.0, 3.0)):
 
 # %% [markdown]
 # **With $r = 1/4$ all intervals contain 0: they cannot tell whether $\rho = 1.1$ is better or worse.** With
-# $r = 0$ three of four say worse: the verdict hangs on $r$, and on the budget (at 1.1 on reviews 12 of 20
-# last epochs). On reviews, in this budget, the interval with $r = 1/4$ excludes the paper's gain over 2, 1.6
-# to 2.3 points (on other data). On digits it reaches 3.5 points to each side: too wide to see such a gain.
-
+# $r = 0$ three of four say worse, so the verdict hangs on $r$. On reviews the interval with $r = 1/4$
+# excludes the paper's gain over 2, 1.6 to 2.3 points, for our data and budget. On digits it is too wide to
+# see such a gain: it reaches 3.5 points to each side of the mean.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.11 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | powers of $D$, $\rho$ = 1.1 to 3 | $-2$, $-2$, $-2$, $-4/3$, $-1$ | medians (95 runs): within 0.04 |
+# | powers of $D$, $\rho$ = 1.1 to 3 | $-2$, $-2$, $-2$, $-4/3$, $-1$ | medians within 0.04 (95 of 100 runs) |
 # | sparse at 1.1 | the power alone: 7 of 100 entries | 31 |
-# | which unchosen choices are held | the locally optimal | from lead 10: 338 of 345; not optimal: 0 of 95 |
+# | another norm's choices: which are held | the locally optimal | 338 of 345 unchosen; not optimal: 0 of 95 |
 
 # %% [markdown]
 # ## Questions
@@ -804,15 +865,18 @@ for name, other in itertools.product(("digits", "reviews"), (2.0, 3.0)):
 # one norm cannot hold the other's choice?
 # <details><summary>Answer</summary>
 #
-# Whether both began at one start, and shorter steps and longer runs leave the choices as they are. Then: is
-# each locally optimal in its own norm, and in the other's?
+# First, whether both began at one start, and whether shorter steps and longer runs leave the choices as they
+# are. Then: is each choice locally optimal in the other norm, and does a run of the other norm that starts on
+# it, far out, end on it?
 # </details>
 #
-# **2.** A run loses a locally optimal choice. Which other start tells more?
+# **2.** A run starts on a locally optimal choice and loses it. Which two conditions of the theorem may have
+# failed, and which of them did in 15.8, at the start $(30, 12)$?
 # <details><summary>Answer</summary>
 #
-# One ten times as far out (15.8): if it stays, with steps $10^{\rho-1}$ times longer, the first was too near
-# to 0. If not, the direction may be outside the cone.
+# The start may be too near to 0, or its direction outside the cone around the SVM. At $(30, 12)$ the
+# direction was wrong: the lead over the better token was the smaller one, and stays so ten times as far out,
+# where it is lost, too (with steps as many times longer as $S$).
 # </details>
 
 # %%
@@ -821,10 +885,10 @@ progress("15")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - **$\ell_\rho$-AttGD** steps in $S = \mathrm{sign}(W)|W|^{\rho-1}$. With a fixed head, $W$ goes in our
-#   data to the **$\ell_\rho$ Att-SVM** of the tokens it selected, at 1.1 a sparse one.
+# - **$\ell_\rho$-AttGD** steps in $S = \mathrm{sign}(W)|W|^{\rho-1}$. With a fixed head, $W$ goes in our data
+#   to the **$\ell_\rho$ Att-SVM** of the tokens it selected, which is sparse at 1.1.
 # - The directional **Bregman divergence** from *its own norm's* SVM is the share of the margin that a run's
-#   leads over the support tokens lack, on average. Compare it **on the same tokens**.
+#   leads over the support tokens lack, on average. Compare norms **on the same tokens**.
 # - In our data a norm nearly always holds, from lead 10, what is locally optimal in it. Where two norms chose
 #   differently, one or both lost the other's choice, or each holds it, and only the way from 0 decides.
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate import classifier
+from course.replicate import classifier, measured, rows_15
 from course.replicate.lesson_15 import choose
 from mini_attn import data, geometry, models, optim, svm, train
 
-distance, falls, held, standard_error = (spec.reference for spec in exercises.exercises("15"))
+distance, falls, optimal, standard_error = (spec.reference for spec in exercises.exercises("15"))
 
 
 @pytest.mark.parametrize("rho", [1.1, 1.5, 2.0, 3.0])
@@ -60,7 +60,7 @@ def test_the_power_is_that_of_the_larger_of_two_errors(rho, c):
 
 
 @pytest.mark.parametrize("rho", [1.4, 2.0, 3.5])
-def test_held_is_the_librarys_local_optimality(rho):
+def test_optimal_is_the_librarys_local_optimality(rho):
     rng = np.random.default_rng(5)
     a, b = rng.normal(size=(2, 40, 3))
     b += a
@@ -70,7 +70,7 @@ def test_held_is_the_librarys_local_optimality(rho):
     logits = (keys @ solution.value[:, None, :, None])[..., 0]
     scores = torch.tensor([0.5, 0.0, 1.0]).expand(40, 1, 3)
     found = geometry.locally_optimal(scores, logits, selected)
-    np.testing.assert_array_equal(held(a, b, rho), found)
+    np.testing.assert_array_equal(optimal(a, b, rho), found)
     assert 5 < found.sum() < 35
 
 
@@ -105,3 +105,9 @@ def test_the_classifier_sees_real_tokens_only_and_its_steps_are_mirror_steps():
 
 def test_on_reviews_the_last_epoch_was_chosen_on_12_of_20_splits():
     assert choose("reviews", 1.1)[3] == 12
+
+
+@pytest.mark.parametrize("name", ["digits", "reviews"])
+def test_the_last_epoch_is_that_of_the_replication_table(name):
+    found = rows_15._quoted(measured(f"15.{name}").load(), 2.0, "last")
+    np.testing.assert_allclose(choose(name, 2.0)[4], found)
