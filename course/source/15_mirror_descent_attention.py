@@ -234,7 +234,7 @@ A = np.einsum("rd,re->rde", X[i, alpha[i]] - X[i, t], z[i]).reshape(42, 100)
 print("after 2,000 steps, rho   divergence   1 - margin / largest   times the divergence")
 for rho in NORMS:
     W, W_rho = trained[rho].numpy().ravel(), limits[rho].value.numpy().ravel()
-    D = distance(W, A, limits[rho].dual.numpy(), rho)
+    D = distance(W, A, limits[rho].dual.numpy(), rho)  # dual: the weights lambda
     margin = (A @ W).min() / np.linalg.norm(W, rho) * np.linalg.norm(W_rho, rho)  # over the largest
     lack = "< 0.005" if margin > 0.995 else f"{1 - margin:.3f}"
     times = max(border for border in (0, 30, 100) if 1 - margin > border * D)
@@ -503,7 +503,7 @@ check("15.3", optimal)
 # %%
 a, b = np.array([[2.0, 1.0]]), np.array([[1.0, 2.7]])
 keys = torch.tensor([[[0, 0], [-1, -2.7], [-2, -1]]]).double()
-toy = dataclasses.replace(data.toy_one_sequence((0.9, 1.0, 0.0)), keys=keys)
+toy = dataclasses.replace(data.toy_one_sequence((0.9, 1.0, 0.0)), keys=keys)  # scores, then keys
 print("rho    locally optimal   attention on the selected token after 2,000 steps, from each start")
 for rho in (1.2, 2.0, 2.25, 2.4, 4.0):
     says = bool(optimal(a, b, rho)[0])
@@ -580,8 +580,8 @@ for text, which in rows.items():
     counts = [int((which & counted & there).sum()) for there in (True, stayed)]
     print("{:23s} {:5d} {:19d}".format(text, *counts))
     assert counts in ([758, 758], [345, 338], [95, 0])
-left = (~finished).sum(), (~finished & (choices.longer.values == 0)).sum()  # changed by more steps
-print("left out, not optimal in its own norm: {}; of these unfinished: {}".format(*left))
+left_out = (~finished).sum(), (~finished & (choices.longer.values == 0)).sum()  # changed by more steps
+print("left out, not optimal in its own norm: {}; of these unfinished: {}".format(*left_out))
 
 # %% [markdown]
 # **Nearly all that are locally optimal in this norm, and no others.** All 95 pairs that are not optimal are
@@ -624,7 +624,7 @@ print("another choice at rho = 1.1, 2, 3: half steps {}, four times as many step
 
 # %%
 keys, ways = torch.tensor([[[0.5, 2], [1, -1], [0, 0]]]).double(), {}
-parting = dataclasses.replace(data.toy_one_sequence((0.95, 1.0, 0.0)), keys=keys)
+parting = dataclasses.replace(data.toy_one_sequence((0.95, 1.0, 0.0)), keys=keys)  # scores, then keys
 for rho in (1.1, 1.45, 1.6, 2.0, 3.0):
     model = models.PromptAttention(2)  # p_0 = 0
     optimizer = optim.MirrorDescent(model.parameters(), 0.01, rho)
@@ -772,7 +772,7 @@ for eta in (0.01, 0.03, 0.1):
 
 # %%
 pictures, sentences = datasets.digits(patch=2), datasets.reviews()
-# words counted in training only
+# each review as numbers of its first 24 words; the vocabulary of 2,000 is counted in training only
 written = datasets.words(sentences.texts, size=2000, length=24, fit=datasets.split(sentences, seed=0)[0])
 print(f"what the models see: digits {tuple(pictures.X.shape)}, reviews {tuple(written.ids.shape)}")
 print("test accuracy in %, 20 splits   chosen on validation   best on test   last epoch   edge: size, epoch")
