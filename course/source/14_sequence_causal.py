@@ -282,7 +282,7 @@ assert abs(on_best[4] - on_best[5]) < 0.01
 # SAtt-SVM. At $d = 8$, which is less than $nT = 15$, the direction takes longer to settle, but the outcomes
 # and the share on best tokens are the same after 600 steps as after 2,000.
 #
-# *Which* tokens is another matter. At $d = 20$, the more positions ask, the smaller the share of
+# *Which* tokens these are is another matter. At $d = 20$, the more positions ask, the smaller the share of
 # them that end on their best token (column "on best"); with a causal mask it is larger (section 14.6).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -378,9 +378,8 @@ assert ratios == sorted(ratios, reverse=True)
 #
 # Call a choice **feasible** if some $W$ makes it (lesson 12 also says possible). By [lesson
 # 12](12_overparameterization.ipynb), for almost all data every choice is feasible if the queries are linearly
-# independent and $d \ge T - 1$. With $nT$ queries that asks for $d \ge nT$, which implies $d \ge T - 1$. The
-# count of exercise 12.1, for queries drawn apart, asks only for $d \ge T - 1$ and $d^2 \ge nT(T - 1)$. A
-# random choice needs less still: it uses up only a part of the $d^2$ entries of $W$. How large a part?
+# independent and $d \ge T - 1$. With $nT$ queries that asks for $d \ge nT$; the count of exercise 12.1, for
+# queries drawn apart, asks only for $d^2 \ge nT(T - 1)$, which implies $d \ge T - 1$. A random choice needs less still: it uses up only a part of the $d^2$ entries of $W$. How large a part?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a choice uses up
