@@ -379,7 +379,8 @@ assert ratios == sorted(ratios, reverse=True)
 # Call a choice **feasible** if some $W$ makes it (lesson 12 also says possible). By [lesson
 # 12](12_overparameterization.ipynb), for almost all data every choice is feasible if the queries are linearly
 # independent and $d \ge T - 1$. With $nT$ queries that asks for $d \ge nT$; the count of exercise 12.1, for
-# queries drawn apart, asks only for $d^2 \ge nT(T - 1)$, which implies $d \ge T - 1$. A random choice needs less still: it uses up only a part of the $d^2$ entries of $W$. How large a part?
+# queries drawn apart, asks only for $d^2 \ge nT(T - 1)$, which implies $d \ge T - 1$. A random choice
+# needs less still: it uses up only a part of the $d^2$ entries of $W$. How large a part?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a choice uses up
