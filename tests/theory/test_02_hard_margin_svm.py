@@ -92,3 +92,25 @@ def test_a_direction_turned_by_theta_has_a_gap_that_grows_like_theta(batch):
     proved = torch.arccos(1 - gaps[1])
     torch.testing.assert_close(proved, (2 * gaps[1]).sqrt(), rtol=1e-2, atol=0)
     assert (proved > 3e-4)[several].all()  # the true angle is 1e-4
+
+
+@pytest.mark.parametrize(("n", "d", "seed"), [(40, 4, 1), (60, 10, 2)])
+def test_the_weights_of_normalised_descent_settle_below_the_step_threshold_alone(n, d, seed):
+    """eta* = 2 mu / sigma; sigma is the largest eigenvalue of the covariance under the best weights."""
+    rng = torch.Generator().manual_seed(seed)
+    A = torch.randn(20, n, d, generator=rng, dtype=torch.float64)
+    A[..., 0] = A[..., 0].abs() + 0.2
+    solution = svm.solve(svm.label_problem(A, torch.ones(20, n, dtype=torch.float64)))
+    q, mu = solution.dual / solution.dual.sum(-1, keepdim=True), solution.margin
+    apart = A - (q[:, None] @ A)
+    sigma = torch.linalg.eigvalsh(apart.mT @ (q[..., None] * apart))[:, -1]
+    several = sigma > 0.05 * mu  # with one support vector there is no threshold
+    assert several.sum() > 15
+    for share in (0.9, 1.1):
+        eta, w = share * 2 * mu / sigma, torch.zeros(20, d, dtype=torch.float64)
+        for _ in range(10_000):
+            weights = torch.softmax(torch.nn.functional.logsigmoid(-(A @ w[..., None]).squeeze(-1)), dim=-1)
+            nearest = (weights[:, None] @ A).squeeze(1)
+            length = nearest.norm(dim=-1)
+            w = w + (eta / length)[:, None] * nearest
+        assert ((length < 1.001 * mu) == (share < 1))[several].all()
