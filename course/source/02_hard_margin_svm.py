@@ -106,9 +106,9 @@ show(
 # convex hull, and its point $\hat a$ nearest to the origin (cross).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# *Turning the line until the strip is widest, and moving over the hull until the origin is nearest, end at
-# the same place*: the best direction is that of $\hat a$, and the largest margin is its length. A direction
-# gives a lower bound for $\hat\mu$, a point of the hull an upper bound.
+# In Figure 1 *turning the line until the strip is widest, and moving over the hull until the origin is
+# nearest, end at the same place*: the best direction is that of $\hat a$, and the largest margin is its
+# length. A direction gives a lower bound for $\hat\mu$, a point of the hull an upper bound.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.2 From the left: the primal problem
@@ -163,8 +163,8 @@ def two_points(a, b):
 check("02.1", two_points)
 
 # %% [markdown]
-# Now all twelve. `svm.label_problem` makes (P) of points and labels, and `svm.solve` returns its $\hat w$,
-# the margin, and in `.dual` one number for each constraint, which section 2.4 explains.
+# Now all twelve points. `svm.label_problem` makes (P) of points and labels, and `svm.solve` returns its
+# $\hat w$, the margin, and in `.dual` one number for each constraint, which section 2.4 explains.
 
 # %%
 solution = svm.solve(svm.label_problem(torch.as_tensor(X), torch.as_tensor(y)))
@@ -181,8 +181,7 @@ assert np.allclose(two_points(A[0], A[6]), w_hat, atol=1e-4), "see exercise 02.1
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.3 From the right: any weights prove a bound
 #
-# Choose weights $\lambda_1, \dots, \lambda_n \ge 0$, not all zero, as you like. For every $w$
-# of length one,
+# Choose any weights $\lambda_1, \dots, \lambda_n \ge 0$, not all zero. For every $w$ of length one,
 #
 # $$\mu(w) = \min_i a_i \cdot w \;\le\; \frac{\sum_i \lambda_i\, (a_i \cdot w)}{\sum_i \lambda_i}
 # = \frac{\sum_i \lambda_i a_i}{\sum_i \lambda_i} \cdot w
@@ -589,8 +588,8 @@ show(
 # curve of $\bar a_t$ dips, it passes near $\hat w$. Right: the angle of $w_t$, proved and true.
 
 # %% [markdown]
-# Part 3 alone proves little about the *angle* of $w_t$. By way of $\bar a_t$ NGD's proof meets the truth, as
-# its weights settle: they tend to $\hat q$.
+# On the right of Figure 2, part 3 alone proves little about the *angle* of $w_t$. By way of $\bar a_t$ NGD's
+# proof meets the truth, as its weights settle: they tend to $\hat q$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # *Do NGD's weights always settle, and how fast?* Let the points on the edge all have weight and be affinely
@@ -611,7 +610,7 @@ show(
 # You hold the signed points, the best weights $\hat q$ and the step length $\eta$. At least two points have
 # weight, and at least one has none. Below which step length, $\eta^*$, does the first thing die out? And by
 # which factor does a step multiply the length of $\bar a_\perp$ in the end? In general it is the largest of
-# three factors, one for each thing.
+# three factors.
 #
 # <details><summary>Hint: the first</summary>
 #
@@ -662,9 +661,9 @@ check("02.4", pace)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Let $C = \sum_i \hat q_i\,(a_i - \hat a)(a_i - \hat a)^\top$, the **covariance** of the signed points under
 # the best weights, and let $\sigma$ be its largest eigenvalue. A short change $v$ of $w$ changes $\bar a$ by
-# $-Cv$, and $C\hat w = 0$, because all points with weight have the same score. So near the end a step
-# multiplies the first thing's part of $\bar a_\perp$ by $I - \eta\, C / \hat\mu$, and this dies out if and
-# only if
+# $-Cv$. As all points with weight have the same score, $C\hat w = 0$, so only the part
+# $\eta\,\bar a_\perp / \hat\mu$ of a step counts. It multiplies the first thing's part of $\bar a_\perp$ by
+# $I - \eta\, C / \hat\mu$. So this part dies out if and only if
 #
 # $$\eta < \eta^* = \frac{2 \hat\mu}{\sigma} .$$
 #
@@ -724,6 +723,7 @@ for name, one, step, marks in (
 ):
     w, q = descend(one, step, marks, normalised=True), best_weights(one)
     a_hat, a_bar = q @ one, gradient_weights(w, one) @ one
+    # measured: the factor a step of the length of a_perp, on average from the first mark to the second
     early, late = np.linalg.norm(a_bar - np.outer(a_bar @ a_hat, a_hat) / (a_hat @ a_hat), axis=1)
     measured = (late / early) ** (1 / (marks[1] - marks[0]))
     _, factor = pace(one, q, step)
@@ -739,7 +739,7 @@ for name, one, step, marks in (
 # yet true after 2,000 steps, but it is after 14,000.
 #
 # Now $\eta^*$ on all thirty sets. We call the weights *settled* if $B < 1.001\, \hat\mu$ after 2,500 steps.
-# We also give each last $w$ the best weights, and prove its angle as in exercise 02.2.
+# We also give each last $w$ the best weights, and prove its angle in both ways of exercise 02.2.
 
 # %%
 q_hats = np.array([best_weights(one) for one in draws])
@@ -877,6 +877,12 @@ show(
 # %% [markdown]
 # **Figure 3.** A star with label +1 at $(0, 0.5)$ and at $(-1.5, 0)$. Rings: the points with weight. Below,
 # place the star so that it alone has weight: what must then hold for the other $a_i$?
+#
+# <details><summary>Answer</summary>
+#
+# The star's signed point $a$ is then the nearest point of the hull. By the proof of part 2 this needs
+# $a_i \cdot a \ge \lVert a \rVert^2$ for all $i$: no other point is nearer to the line than the star.
+# </details>
 
 
 # %% tags=["nbval-ignore-output", "widget"]
