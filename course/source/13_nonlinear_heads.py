@@ -580,8 +580,9 @@ print(f"W - W_fin - w(R) at R = 32: at most {misses[32][2].max():.1f}")
 
 # %% [markdown]
 # **At $R = 32$ $W$ is $W_{\mathrm{fin}} + w(R)$ to within 0.01 in 186 of 196 runs, and to within 0.6 in
-# all.** As the box says, the equality part tends to $W_{\mathrm{fin}}$, and beside $\frac RN
-# W_{\mathrm{dir}}$ a matrix of length about 3 to 4 is left, which grows more and more slowly.
+# all.** As the box says, the equality part tends to $W_{\mathrm{fin}}$; and what is left beside $\frac RN
+# W_{\mathrm{dir}}$ has lengths of 3 to 4 (medians) while $R$ grows fourfold. That it stays bounded no finite
+# $R$ can show.
 #
 # <details><summary>Where it fails</summary>
 #
@@ -592,8 +593,8 @@ print(f"W - W_fin - w(R) at R = 32: at most {misses[32][2].max():.1f}")
 #
 # **Now a full count**, in 200 problems for each of $d = 4, 6, 8, 10$ and three heads: $\phi =
 # \mathrm{gelu}(4\,\cdot)$ and $\tanh(4\,\cdot)$ with the mean logistic loss, and $\mathrm{gelu}(256\,\cdot)$,
-# nearly the paper's ReLU, with the loss $-y f$. The paths go to $R = 64$ at most, and an accepted one reaches
-# 16.
+# nearly the paper's ReLU, with the loss $-y f$. Here the paths go on to $R = 64$
+# where they can, and an accepted one reaches 16.
 #
 # The edge rule is *wrong* where a sequence mixes though no edge rises from its best token, or the other way
 # round. The last column counts the sequences that keep just the tokens of the best mixture, which ascent from
@@ -621,8 +622,8 @@ kink = accepted[2] & mix[2] & (units >= m - 1)
 print(f"near-ReLU: {kink.any(-1).sum()} runs, {kink.sum()} of {(accepted & mix)[2].sum()} mixtures at a kink")
 
 # %% [markdown]
-# The smooth heads have 96% and 97% of their runs accepted, the near-ReLU, whose paths are harder to follow,
-# 80%.
+# The smooth heads have 96% and 97% of their runs accepted (fewest at $d = 4$), the near-ReLU, whose paths are
+# harder to follow, 80%.
 #
 # **Which tokens?** With gelu and the label $-1$ a sequence keeps those of the best mixture, in 1,316 of 1,343
 # cases. With the label $+1$ it keeps one token, the best one in 811 of 970: the path is local. With tanh the
