@@ -537,7 +537,8 @@ logits = torch.einsum("bntd,bde,bne->bnt", drawn.X, W, drawn.z)
 first = logits.argmax(-1, keepdim=True)
 fallen = lesson_13.fall(drawn, W, first) - lesson_13.fall(drawn, before, first)
 rates = fallen / (path.radii[last] - path.radii[last - 1])[:, None, None]
-kept, solution = mixtures.kept_tokens(drawn.X, drawn.z, rates)
+kept, _ = mixtures.kept_tokens(drawn.X, drawn.z, rates)
+solution = svm.solve(svm.mixture_problem(drawn.X, drawn.z, kept))
 W_dir, N = solution.value, solution.objective[:, None, None]  # N is its length
 lags = lesson_13.fall(drawn, W_dir, first)
 for name, values in (("kept", kept), ("N times rates", rates * N), ("SVM lags", lags)):
