@@ -964,7 +964,8 @@ progress("13")
 # [`mixtures.kept_tokens`](../mini_attn/mixtures.py),
 # [`mixtures.mixture_path`](../mini_attn/mixtures.py),
 # [`mixtures.on_face`](../mini_attn/mixtures.py), [`mixtures.costs`](../mini_attn/mixtures.py),
-# [`svm.mixture_problem`](../mini_attn/svm/mixture.py).
+# [`svm.mixture_problem`](../mini_attn/svm/mixture.py),
+# [`svm.ratio_problem`](../mini_attn/svm/mixture.py).
 #
 # **Next:** [lesson 14](14_sequence_causal.ipynb): every position of a sequence asks, and a causal mask hides
 # what is to come.

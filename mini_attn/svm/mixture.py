@@ -72,6 +72,8 @@ def ratio_problem(
         ValueError: as for :func:`mixture_problem`; if a kept token has no attention.
 
     Source: as for :func:`mixture_problem`: the finite component W_fin.
+
+    Introduced in lesson 13.
     """
     problem, others = _against_the_first(X, z, kept, mask)
     if not isinstance(log_attention, Tensor) or log_attention.shape != kept.shape:
