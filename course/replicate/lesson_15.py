@@ -217,6 +217,15 @@ def choose(name, rho):
     return test[each, size, epoch], test.max(axis=(1, 2)), int(edge), int(last), at_end
 
 
+def between(value, *borders):
+    """Between which borders a value lies, as text: what rounding cannot change while it is far from them."""
+    below = max((one for one in borders if one < value), default=None)
+    above = min((one for one in borders if one >= value), default=None)
+    if below is None or above is None:
+        return f"< {above:g}" if below is None else f"> {below:g}"
+    return f"{below:g} to {above:g}"
+
+
 MEASURED = [
     Measured(
         "15.published",

@@ -9,21 +9,21 @@
 #
 # Both. In our data $W$ points at the SVM of its own norm. The selected tokens can differ for two reasons:
 # training in one norm loses the choice that the other makes, or each norm would keep either choice, but from
-# 0 they take different ways. On digits and film reviews (optional), our intervals cannot tell which norm is
-# better.
+# 0 they take different ways. On digits and film reviews (optional), our intervals cannot tell whether 1.1 is
+# better than 2 or 3.
 
 # %% [markdown]
 # **After this lesson you can**
 #
 # - say what a mirror step does to $S$, and so to small and large entries of $W$;
 # - say what a divergence from the run's own SVM means, how fast it falls, and why $W$ is sparse at 1.1;
-# - tell a choice that a norm loses from one that it would hold but does not reach;
+# - tell a choice that a norm loses from one that it would hold, from far out, but does not reach from 0;
 # - compare optimisers on overlapping splits of real data (optional).
 #
 # **You need** [lesson 03](03_optimizer_geometry.ipynb) (mirror descent), [lesson
 # 07](07_local_global_tokens.ipynb) (local choices), [lesson 09](09_joint_training.ipynb) (training the head)
 # and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 90 minutes (135 with a pencil), and
-# 40 for two optional sections, the second with the last of four exercises.
+# 50 for three optional sections, the last of them with the last of four exercises.
 
 # %%
 import dataclasses
@@ -39,7 +39,7 @@ from scipy import special
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_15 import choose
+from course.replicate.lesson_15 import between, choose
 from mini_attn import data, datasets, geometry, heads, models, optim, plots, svm, train, widgets
 
 plots.style()
@@ -132,7 +132,9 @@ for rho in NORMS:
 
 # %% [markdown]
 # At 1.1 $W$ is the power 10 of $S$: an entry that is 10% smaller in $S$ is 65% smaller in $W$. At 3 $W$ is
-# the square root of $S$, and small entries catch up.
+# the square root of $S$, and small entries catch up. In 15.1 the largest entry of each $S$ is about $10^3$
+# after 2,000 growing steps, which is $10^{30}$ in $W$ at 1.1. (There all softmax weights but one underflow.
+# The library forms $G$ from their logarithms, up to a positive factor, which the normalisation removes.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.3 The SVM in another norm
@@ -142,14 +144,16 @@ for rho in NORMS:
 # It is linear in $W$: it is $\langle A_{it}, W\rangle$ with the **comparison**
 # $A_{it} = (x_{i\alpha_i} - x_{it})\, z_i^\top$.
 #
-# A sketch of the answer: each step adds to $S$ a sum of comparisons, each with a factor, its *pull*. Late in
-# training the pull of $A_{it}$ is about proportional to $e^{-u_i - \text{lead}}$ times a gap. Here $u_i$ is
-# the signed output of the sequence. The gap is the **score** $y_i\, v^\top x_{i\alpha_i}$ of the selected
-# token (its signed output alone under the head $v$) less the score of $t$. So a worse token's comparison is
-# added to $S$, and a *better* token's is subtracted.
+# A sketch of the answer: each step adds to $S$ a sum of comparisons, each with a factor. Late in training the
+# factor of $A_{it}$ is about proportional to $|\ell'(u_i)|\, e^{-\text{lead}}$ times a gap. Here $u_i$ is the
+# signed output of the sequence and $\ell$ the loss. The gap is the **score** $y_i\, v^\top x_{i\alpha_i}$ of
+# the selected token (its signed output alone under the head $v$) less the score of $t$. So a worse token's
+# comparison is added to $S$, and a *better* token's, whose gap is negative, is subtracted. In this lesson the
+# **pull** of a comparison is the size of its factor, $|\ell'(u_i)|\, e^{-\text{lead}}\, |\text{gap}|$. (In
+# lesson 10 it was a vector.)
 #
-# The head is fixed, so $u_i$ settles. The pulls fall exponentially with the leads, so in the end only the
-# comparisons with the smallest lead, the *tight* ones, still count. If the tight ones are all over worse
+# The head is fixed, so $u_i$ settles. The pulls then fall exponentially with the leads, so in the end only
+# the comparisons with the smallest lead, the *tight* ones, still count. If the tight ones are all over worse
 # tokens, $S$ tends in direction to a sum $\sum \lambda_{it} A_{it}$ with $\lambda \ge 0$, and $W$ is its
 # mirror image. Up to scale these are the KKT conditions of
 #
@@ -243,13 +247,13 @@ for rho in NORMS:
     assert abs(D - library) < 1e-5, again.format("15.1")
 
 # %% [markdown]
-# Many times: more than 30 times as much at 3, more than 100 times at 1.1 and 2. A small error (of $W$ from
-# $\rho = 2$ on, of $S$ below) changes the smallest lead to first order. The divergence has its least value at
-# $W_\rho$, and so it changes only to second order. A small divergence therefore does not promise a good
-# margin.
+# Many times as much: the margin lacks more than 30 times the divergence at 3, and more than 100 times at 1.1
+# and 2. A small error (of $W$ from $\rho = 2$ on, of $S$ below) changes the smallest lead to first order. The
+# divergence has its least value at $W_\rho$, and so it changes by less: to second order, as 15.6 shows. A
+# small divergence therefore does not promise a good margin.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 15.5 The published figure
+# ## 15.5 The published figure *(optional)*
 #
 # The paper takes 100 data sets like ours (there each query is the first token of its sequence) and trains on
 # each with $\rho$ = 1.75, 2 and 3, for 1,500, 2,000 and 20,000 steps of 0.1, from a $W_0$ with standard
@@ -262,26 +266,24 @@ for rho in NORMS:
 
 # %%
 found = measured("15.published").load()
-readings = list(itertools.product(("one", "three"), ("own", "theirs")))
+readings = itertools.product(("one", "three"), ("own", "theirs"))
 print("run    W_0    tokens   from the SVM of 1.75   of 2          of 3          selects as 2")
-for run, (starts, whose) in [(0, readings[0]), (1, readings[0]), *((2, reading) for reading in readings)]:
-    # of this run: (data sets, SVMs), (data sets,)
-    D, alike = found[whose].sel(starts=starts).values[:, run], found.alike.sel(starts=starts)[:, run, 1]
-    mean, error = D.mean(axis=0), D.std(axis=0, ddof=1) / 10
-    each = " ".join(f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True))
-    print(f"{(1.75, 2, 3)[run]:<6} {starts:6s} {whose:15s} {each} {float(alike.mean()):12.0%}")
-    near = (np.abs(mean[:2] - (0.21, 0.18)) < 2 * error[:2]).all()
-    assert [mean.argmin(), near] == [run, starts == "three" and whose == "theirs"]
-    assert run < 2 or near or np.allclose(mean[:2], [(0.09, 0.05), (0.13, 0.08)][whose == "theirs"], 0, 0.005)
+for run, starts, whose in [(0, "one", "own"), (1, "one", "own"), *((2, *reading) for reading in readings)]:
+    D = found[whose].sel(starts=starts).values[:, run]  # (data sets, SVMs)
+    alike = float(found.alike.sel(starts=starts).values[:, run, 1].mean())
+    pairs = zip(D.mean(axis=0), D.std(axis=0, ddof=1) / 10, strict=True)  # means and standard errors
+    each = " ".join(f"{mean:.3f} ± {error:.3f}" for mean, error in pairs)
+    print(f"{(1.75, 2, 3)[run]:<6} {starts:6s} {whose:15s} {each} {alike:12.0%}")
+    assert D.mean(axis=0).argmin() == run
 print("3      the paper              0.21          0.18          0.01")
 
 # %% [markdown]
 # Each run is nearest to its own SVM. **On the same tokens the run with 3 is 0.09 and 0.05 away from the other
-# two SVMs:** this much is due to the norm. With the other run's tokens these numbers grow, but only from
-# three starts do they come within two of our standard errors (±) of the published 0.21 and 0.18. The last
-# column says why: from three starts about half of the runs select as the run with 2 does, from one start 86%
-# do. **Of our four readings only mixed tokens and different starts are consistent with the paper.** (Its 0.01
-# to the run's own SVM agrees with our 0.006, rounded.)
+# two SVMs:** this much is due to the norm. With the other run's tokens the distances grow. Only with three
+# starts, from which about half of the runs select as the run with 2 does (from one start 86% do), are the
+# published 0.21 and 0.18 within two of our standard errors (±). **So of our four readings only mixed tokens
+# and different starts are consistent with the paper:** then more than half of 0.21 and 0.18 is due to other
+# tokens. (Its 0.01 to the run's own SVM agrees with our 0.006, rounded.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.6 Ten times longer
@@ -334,11 +336,14 @@ check("15.2", falls)
 # the length of a step. For the second order, $\psi$ has to be twice differentiable. Below $\rho = 2$ it is
 # not, where an entry is 0. But its conjugate $\psi^*$ is, as its exponent is $\rho^* > 2$, and
 # $D_\psi(W', W) = D_{\psi^*}(\nabla\psi(W), \nabla\psi(W'))$: so $D$ is of second order in the error of $S$.
+# (The column "error in W" of the table needs, below 2, that no entry of $W_\rho$ is 0. There it is not the
+# error that is left.)
 # </details>
 #
-# Stored runs test this at $c = 0$, on 20 data sets for each exponent, from normal $W_0$. The steps have
-# length 0.1, or 1 at $\rho$ = 1.5 and 2.5. We measure the power between 30% and all of the steps, on the data
-# sets where the run keeps its tokens from 10% on.
+# Stored runs test this for equal steps, $c = 0$, on 20 data sets for each exponent, from normal $W_0$. The
+# steps have the published length 0.1, but 1 at $\rho$ = 1.5 and 2.5: the prediction does not contain it. We
+# measure the power between 30% and all of the steps, on the data sets where
+# the run keeps its tokens from 10% on.
 
 # %%
 longer, stages, curves = measured("15.longer").load(), np.array([0.1, 0.3, 1, 3, 10]), {}
@@ -379,7 +384,7 @@ show(
 # of the table (tokens kept from the mark 1 on).
 #
 # In all five rows the measured power is within 0.04 of the predicted one, that of the larger error. In Figure
-# 2 only the run's own SVM is approached.
+# 2 only the curve of the run's own SVM keeps falling.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.7 Why the weights are sparse
@@ -400,22 +405,22 @@ for rho in (1.1, 1.5, 2.0, 3.0):
     assert [abs(run - limit) < 2, rho > 1.25 or alone + 10 < limit < 60] == [True, True]
 
 # %% [markdown]
-# More: 31, where the power alone would leave 7. **The power makes $W$ sparse, and a flatter $S$ makes up for
-# a part of it.** Figure 3 shows both on the data of 15.1.
+# More: the trained $W$ has 31 visible entries, where the power alone would leave 7. **The power makes $W$
+# sparse, and a flatter $S$ makes up for a part of it.** Figure 3 shows both on the data of 15.1.
 #
 # <details><summary>Why is $S$ flatter?</summary>
 #
 # As in lesson 02, the sum $\sum q_{it} A_{it}$ with any weights $q \ge 0$ of sum 1 bounds the margin: no $W$
 # has a larger one than $\lVert \sum q_{it} A_{it} \rVert_{\rho^*}$. The SVM's weights make this bound least,
 # so that it equals $\hat\mu$ (15.4). At 1.1, $\rho^* = 11$, and this norm is little more than the largest
-# entry. To make it small, the weights press the largest entries of $S_\rho$ down, until many are about as
-# large.
+# entry. To make it small, the weights press the largest entries of $S_\rho$ down, until more of them are
+# about as large.
 # </details>
 
 
 # %% jupyter={"source_hidden": true}
 def draw_W(rho):
-    """The SVM's matrix, and the sorted sizes of its entries and of its mirror image."""
+    """The SVM's matrix, and the sorted sizes of its entries and of its S."""
     answer = svm.solve(problem, norm=rho).value.numpy()
     figure = Figure(figsize=(7.6, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -461,8 +466,9 @@ widgets.sliders(
 # ### What a norm can hold
 #
 # A choice that is locally optimal in one norm need not be so in another, where its SVM has other support
-# tokens. Does training keep such a choice? We say that a norm **holds** a choice if a run that starts on it
-# ends on it. Exercise 15.3 asks for the theorem's condition.
+# tokens. Does training keep such a choice? Take a start at which the choice is ahead in every sequence. We
+# say that a norm **holds** the choice *from this start* if its run from there ends on it. Exercise 15.3 asks
+# for the theorem's condition on the choice; the theorem has others, on the start and on the steps.
 
 # %% [markdown]
 # ### Exercise 15.3: Locally optimal in which norm?
@@ -497,30 +503,35 @@ check("15.3", optimal)
 
 # %% [markdown]
 # **Predict**: let the selected token be $(0, 0)$, the worse one $(-2, -1)$ and the better one $(-1, -2.7)$,
-# so that $a = (2, 1)$ and $b = (1, 2.7)$. At each of the starts $(30, 30)$, $(30, 60)$ and $(30, 12)$ the
-# selected token is ahead of both others. From which of them, and for which $\rho$, is it held?
+# so that $a = (2, 1)$ and $b = (1, 2.7)$. At each of the starts $(30, 30)$, $(30, 60)$, $(30, 12)$ and
+# $(300, 120)$ the selected token is ahead of both others. From which of them, and for which $\rho$, is it
+# held?
 
 # %%
 a, b = np.array([[2.0, 1.0]]), np.array([[1.0, 2.7]])
 keys = torch.tensor([[[0, 0], [-1, -2.7], [-2, -1]]]).double()
 toy = dataclasses.replace(data.toy_one_sequence((0.9, 1.0, 0.0)), keys=keys)  # scores, then keys
+starts = torch.tensor([[30, 30], [30, 60], [30, 12], [300, 120]]).double()
 print("rho    locally optimal   attention on the selected token after 2,000 steps, from each start")
 for rho in (1.2, 2.0, 2.25, 2.4, 4.0):
     says = bool(optimal(a, b, rho)[0])
-    model = models.PromptAttention(2, trials=3, init=torch.tensor([[30, 30], [30, 60], [30, 12]]).double())
-    optimizer = optim.MirrorDescent(model.parameters(), 1.0, rho, batch_dims=1)
+    model = models.PromptAttention(2, trials=4, init=starts)
+    eta = 0.1 * 30 ** (rho - 1)  # a tenth of the entry of S that belongs to 30
+    optimizer = optim.MirrorDescent(model.parameters(), eta, rho, batch_dims=1)
     train.fit(model, toy, optimizer, 2000, every=2000, schedule=train.growing, progress=False)
     share = model.attention(toy).detach()[:, 0, 0].numpy()
     print(f"{rho:4.2f}   {'yes' if says else 'no':15s}   {share}")
-    assert (np.abs(share - [says, says, False]) < 0.01).all(), again.format("15.3")
+    assert (np.abs(share - [says, says, False, False]) < 0.01).all(), again.format("15.3")
 
 # %% [markdown]
-# From the first two starts it is held where it is locally optimal, from the third nowhere. The shortest $p$
-# is along $(2^{1/(\rho - 1)}, 1)$. With $p_2 = 1$ its lead over the better token is $p_1 + 2.7$, over the
-# worse $2 p_1 + 1$. The first is larger exactly if $p_1 < 1.7$: so the choice is **locally optimal above
+# From the first two starts it is held exactly where it is locally optimal, from the others nowhere. Why?
+# Without the better token the shortest $p$ is the mirror image of $a$, up to its length: along
+# $(2^{1/(\rho - 1)}, 1)$. With $p_2 = 1$ its lead over the better token is $p_1 + 2.7$, over the worse
+# $2 p_1 + 1$. The first is larger exactly if $p_1 < 1.7$: so the choice is **locally optimal above
 # $\rho = 1 + 1/\log_2 1.7 = 2.31$, and not below** (Figure 4). At the third start the lead over the better
-# token is the smaller one (62 against 72). So the better token has the larger pull, and it is subtracted from
-# $S$: this start lies outside the theorem's cone.
+# token is the smaller one (62 against 72). So its comparison has the larger pull, and is subtracted from
+# $S$. The fourth start, ten times as far out in the same direction, is lost as well: both lie outside the
+# theorem's cone.
 
 
 # %% jupyter={"source_hidden": true}
@@ -562,9 +573,10 @@ show(
 
 # %% [markdown]
 # Now random data. For each of 200 data sets like that of 15.1 three runs from 0 are stored, $\rho$ = 1.1, 2
-# and 3, with 3,000 steps $\eta\sqrt j$ ($\eta$ = 0.1, but 0.001 at 1.1, where $W$ is the power 10 of $S$).
-# Each run's choice is then given to each *other* norm: a run in this norm starts at the last $W$, scaled to a
-# smallest lead of 10. We count these pairs of a choice and another norm. **Predict**: which pairs are held?
+# and 3, with 3,000 steps $\eta\sqrt j$ ($\eta$ = 0.1, but 0.001 at 1.1: there about a quarter of the runs
+# end on other tokens with 0.1). Each run's choice is then given to each *other* norm: a run in this norm,
+# with the same steps as its run from 0, starts at the last $W$, scaled to a smallest lead of 10. We count
+# these pairs of a choice and another norm. **Predict**: which pairs are held from there?
 
 # %%
 choices = measured("15.selection").load().transpose("trial", "rho", ...)
@@ -586,8 +598,9 @@ print("left out, not optimal in its own norm: {}; of these unfinished: {}".forma
 # %% [markdown]
 # **Nearly all that are locally optimal in this norm, and no others.** All 95 pairs that are not optimal are
 # lost. Where the norm's own run from 0 made the same choice ("chosen too"), all are held. Where it made
-# another, 338 of 345 are held; the other 7 starts may be too near to 0, or outside the cone. (One run is left
-# out: with four times as many steps it changes its choice.)
+# another, 338 of 345 are held. For the other 7 the start may be too near to 0 or outside the cone, or the
+# steps too long: long steps lost choices in lesson 07, too, and we did not separate these causes. (One run
+# and its two pairs are left out: with four times as many steps it changes its choice.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Two norms, two choices
@@ -608,10 +621,11 @@ changed = [(one.values == 0).sum(axis=0) for one in (choices.finer, choices.long
 print("another choice at rho = 1.1, 2, 3: half steps {}, four times as many steps {}".format(*changed))
 
 # %% [markdown]
-# On 49 of 90. On the others, except for the unfinished run, one norm or each loses the other's choice: **only
-# $\ell_2$ on 24 data sets, only $\ell_{1.1}$ on 13, both on 3**. On the 49, as on 27 of the 33 where 3 and 2
-# differ, both choices are open to both norms, and only the *way* from 0 decides. (Half the step, or four
-# times as many, changes at most 2 of the 200 choices of a norm.)
+# On 49 of the 90 data sets where 1.1 and 2 differ, each norm holds the other's choice. On one the run with
+# 1.1 is unfinished. On the other 40 a choice is lost: **only $\ell_2$ loses the other's on 24 data sets, only
+# $\ell_{1.1}$ on 13, both do on 3**. On the 49, as on 27 of the 33 where 3 and 2 differ, both choices are
+# open to both norms, and only the *way* from 0 decides. (Half the step, or four times as many, changes at
+# most 2 of the 200 choices of a norm.)
 #
 # ### How the ways part
 #
@@ -636,10 +650,10 @@ for rho in (1.1, 1.45, 1.6, 2.0, 3.0):
     assert (early == 2) == (2 ** (-1 / (rho - 1)) < 1 / 6) == (late == 2 and rho != 1.45)
 
 # %% [markdown]
-# **For $\rho < 1 + 1/\log_2 6 = 1.39$.** The two logits agree where $0.5 p_1 + 2 p_2 = p_1 - p_2$, on the
-# line $p_2 = p_1/6$, and $k_2$ is ahead below it, where $2^{-1/(\rho-1)} < 1/6$. Later steps can move a run
-# over the line: at 1.45 $k_1$ is ahead first, but the run ends on $k_2$. At 1.6 and above it ends on $k_1$.
-# Figure 5 shows the ways.
+# **$k_2$ is ahead for $\rho < 1 + 1/\log_2 6 = 1.39$.** The two logits agree where
+# $0.5 p_1 + 2 p_2 = p_1 - p_2$, on the line $p_2 = p_1/6$, and $k_2$ is ahead below it, where
+# $2^{-1/(\rho-1)} < 1/6$. Later steps can move a run over the line: at 1.45 $k_1$ is ahead first, but the
+# run ends on $k_2$. At 1.6 and above it ends on $k_1$. Figure 5 shows the ways.
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.9))
@@ -685,53 +699,50 @@ def together(tokens, eta, rho, steps, slow=1):
 
 
 def compare(rho, slow=1):
-    """Print, and return, medians: cosines of v and of W to the SVMs, and the length of v over that of W."""
+    """Print medians: cosines of v and of W to SVMs, and the length of v over that of W, between borders."""
     model = together(many, 0.001 if rho < 2 else 0.1, rho, 1920, slow)  # eta as in 15.8
     taken = geometry.selected_tokens(model.attention(many))
     x = torch.take_along_dim(many.X, taken[..., None, None], -2)[:, :, 0]
-    label_svms = [svm.solve(svm.label_problem(x, many.y), norm=one).value for one in NORMS]
-    of_v = [float(geometry.cosine(model.head.v, one, 1).median()) for one in label_svms]
+    label_svms = {one: svm.solve(svm.label_problem(x, many.y), norm=one).value for one in NORMS}
+    of_v = {one: geometry.cosine(model.head.v, label_svms[one], 1).median() for one in NORMS}
     att_svm = svm.solve(svm.attention_problem(many.X, many.z, taken), norm=rho).value
-    of_W = float(geometry.cosine(model.W, att_svm, 1).median())
+    of_W = geometry.cosine(model.W, att_svm, 1).median()
     lengths = [torch.linalg.vector_norm(one.flatten(1), ord=rho, dim=1) for one in (model.head.v, model.W)]
-    ratio = float((lengths[0] / lengths[1]).median())
-    large = next((f"> {border}" for border in (100, 10) if ratio > border), f"{ratio:.1f}")
-    digits = 1 if rho < 2 or slow < 1 else 2  # rounding moves these runs: one digit, or a bound
-    near = next((f"< {border}" for border in (0.7, 0.98) if of_W < border), "> 0.98")
-    shown = [f"{cosine:.{digits}f}" for cosine in of_v] + [near, "< 0.001" if ratio < 0.001 else large]
-    print("{:3.1f} {:11g} {:>29} {:>6} {:>6} {:>19} {:>12}".format(rho, 1 / slow, *shown))
-    return of_v[NORMS.index(rho)], of_W
+    own, other = of_v.pop(rho), max(of_v.values())
+    shown = [between(own, 0.99), between(other, 0.9, 0.99), between(of_W, 0.9, 0.98)]
+    shown.append(between((lengths[0] / lengths[1]).median(), 0.001, 0.5, 2, 10, 100))
+    print("{:3.1f} {:11g} {:>21} {:>14} {:>19} {:>14}".format(rho, 1 / slow, *shown))
+    return own > 0.99, of_W > 0.98
 
 
 many = data.random_tokens(6, 8, 10, trials=20, seed=6)
-heading = "rho   steps of v   v to the label SVM of 1.1    2.0    3.0   W to its Att-SVM   |v| over |W|"
+heading = "rho   steps of v   v to its label SVM   to the others   W to its Att-SVM   |v| over |W|"
 print(heading)
-for rho in NORMS:
-    of_v, of_W = compare(rho)
-    assert [of_v > 0.97, of_W > 0.97] == [True, rho > 1.1]
+assert [compare(rho) for rho in NORMS] == [(True, False), (True, True), (True, True)]
 
 # %% [markdown]
-# $v$ does, $W$ not always. The table shows medians after 1,920 steps, as bounds or with one digit where
-# rounding moves the runs. **In each norm the head is near the label SVM of its own norm.** $W$ is near its
-# Att-SVM at 2 and 3, but not at 1.1. Why?
+# $v$ gets to its SVM, $W$ not always to its own. The table shows medians of cosines after 1,920 steps,
+# between borders, as rounding moves some of the runs; "to the others" means to the nearer of them. **In each
+# norm the head is near the label SVM of its own norm.** $W$ is near its Att-SVM at 2 and 3, but not at 1.1.
+# Why?
 #
 # The last column, of lengths in $\ell_\rho$, gives a hint: at 1.1 $v$ is by far the longer one. (Little is
 # needed: $v$ and $W$ are powers 10 of what was stepped, and an $S$ only 1.6 times as long makes a $v$ 100
-# times as long.) A comparison pulls like $e^{-u_i - \text{lead}}$ (15.3). Now $u_i$ grows with $v$, and not
-# equally in all sequences. So what counts is the smallest $u_i + \text{lead}$, as in the softened SVM of
-# lesson 09. Where $v$ is much longer than $W$, the $u_i$ differ by more than the leads, and some sequences
-# hardly pull.
+# times as long.) The pull of a comparison has the factor $|\ell'(u_i)|\, e^{-\text{lead}}$ (15.3). Now $u_i$
+# grows with $v$, so that $|\ell'(u_i)| \approx e^{-u_i}$, but not equally in all sequences. So what counts
+# is the smallest $u_i + \text{lead}$, as in the softened SVM of lesson 09. Where $v$ is much longer than
+# $W$, the $u_i$ differ by more than the leads, and some sequences hardly pull.
 #
 # **Predict**: what if at 1.1 $v$ takes steps ten times shorter? And at 2 ten times longer?
 
 # %%
 print(heading)
-slower, faster = compare(1.1, slow=10), compare(2.0, slow=0.1)
-assert [slower[0] > 0.94, slower[1] > 0.98, faster[1] < 0.98] == [True] * 3
+assert [compare(1.1, slow=10), compare(2.0, slow=0.1)] == [(True, True), (True, False)]
 
 # %% [markdown]
-# **With a slow head $W$ is near its Att-SVM at 1.1, too. With a fast head at 2 it is less near than before.**
-# So the norm alone does not decide whether $W$ gets there; the steps of $v$ beside those of $W$ do so, too.
+# **With a slow head $W$ is near its Att-SVM at 1.1, too. With a fast head at 2 the cosine of $W$ falls below
+# 0.98.** So the norm alone does not decide how near $W$ gets in these steps; how long $v$ steps beside $W$
+# counts, too.
 #
 # And the tokens? A toy of the paper has two sequences, $(1, 0), (0, 0)$ and $(2, -1), (1.5, 1)$, with the
 # labels 1 and $-1$ and the query $(1, 0)$. The published runs select $(1, 0)$ for $\rho$ = 1.75 and 2, and
@@ -749,8 +760,9 @@ for eta in (0.01, 0.03, 0.1):
     assert np.abs(np.subtract(on, (1, 1, 0) if eta < 0.1 else (0, 0, 1))).max() < 0.02
 
 # %% [markdown]
-# **At 0.01 and 0.03 all three select as published; at 0.1 each ends on the other token.** Here the selected
-# token depends on the norm *and* on the steps. We have no explanation for it.
+# **At 0.01 and 0.03 all three select as published; at 0.1 each ends on the other token.** So a difference
+# between two norms may be one between steps: therefore 15.8 repeated its runs with half the steps. (Why all
+# three change sides at 0.1 we do not know.)
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -762,8 +774,9 @@ for eta in (0.01, 0.03, 0.1):
 #
 # $$f(X) = V^\top X^\top \mathrm{softmax}(X W \bar x), \qquad \bar x = \text{the mean token},$$
 #
-# with learned tokens and one column of $V$ for each class. *All* weights learn together by mirror descent in
-# $\ell_\rho$ (mini-batches and plain steps $\eta\,G$, as in the paper).
+# with learned tokens and one column of $V$ for each class. (In lesson 09 $\bar x$ was the attention output.)
+# *All* weights learn together by mirror descent in $\ell_\rho$ (mini-batches and plain steps $\eta\,G$, as
+# in the paper).
 #
 # We use 20 random splits, the same for all $\rho$: 60% training, 20% validation and 20% test, no film in two
 # parts. On digits five step sizes are tried for 30 epochs, on reviews three for eight. The size and the epoch
@@ -784,13 +797,13 @@ for name, rho in itertools.product(("digits", "reviews"), NORMS):
     assert 0.1 < means[1] - means[0] < 1.5
 
 # %% [markdown]
-# The best epoch on the test set shows 0.2 to 1.5 points more than the choice on validation, and the last
-# epoch up to 0.9 points less. So it matters that the paper reports, on IMDb, the best epoch *on the test
-# set*: there 1.1 is 1.6 points or more above 2 in each of three models. In the last epoch it is above in two
-# of them, and 2.0 points below in one.
+# The best epoch on the test set shows 0.2 to 1.4 points more than the choice on validation, so the *level* of
+# an accuracy depends on how the epoch was chosen. The last epoch shows 0.9 points less to 0.1 more. The paper
+# reports, on IMDb, the best epoch *on the test set*: there 1.1 is 1.6 to 2.3 points above 2 in each of three
+# models. In the last epoch it is 2.0 and 2.9 points above in two of them, and 2.0 below in one.
 #
 # The last two columns count the splits (of 20) where validation chose a step size at the edge of its grid, or
-# the last epoch: on reviews, at 1.1, a larger budget might help.
+# the last epoch. On reviews a wider grid might help 3, and a longer run 1.1.
 #
 # <details><summary>The paper's figures, the last epoch too</summary>
 #
@@ -846,17 +859,18 @@ for name, other in itertools.product(("digits", "reviews"), (2.0, 3.0)):
 # %% [markdown]
 # **With $r = 1/4$ all intervals contain 0: they cannot tell whether $\rho = 1.1$ is better or worse.** With
 # $r = 0$ three of four say worse, so the verdict hangs on $r$. On reviews the interval with $r = 1/4$
-# excludes the paper's gain over 2, 1.6 to 2.3 points, for our data and budget. On digits it is too wide to
-# see such a gain: it reaches 3.5 points to each side of the mean.
+# excludes a gain over 2 of the size of the paper's best epochs, 1.6 to 2.3 points: for our sentences, model
+# and budget, not for IMDb. On digits it is too wide to see such a gain: it reaches 3.5 points to each side
+# of the mean.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.11 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | powers of $D$, $\rho$ = 1.1 to 3 | $-2$, $-2$, $-2$, $-4/3$, $-1$ | medians within 0.04 (95 of 100 runs) |
+# | power of $D$, $\rho$ = 1.1 to 3, $c = 0$ | $-2$, $-2$, $-2$, $-4/3$, $-1$ | medians within 0.04, 95 runs |
 # | sparse at 1.1 | the power alone: 7 of 100 entries | 31 |
-# | another norm's choices: which are held | the locally optimal | 338 of 345 unchosen; not optimal: 0 of 95 |
+# | another norm's choices held, lead 10 | if locally optimal | 338 of 345 unchosen; not optimal: 0 of 95 |
 
 # %% [markdown]
 # ## Questions
@@ -870,13 +884,13 @@ for name, other in itertools.product(("digits", "reviews"), (2.0, 3.0)):
 # it, far out, end on it?
 # </details>
 #
-# **2.** A run starts on a locally optimal choice and loses it. Which two conditions of the theorem may have
-# failed, and which of them did in 15.8, at the start $(30, 12)$?
+# **2.** A run starts on a locally optimal choice and loses it. Which conditions of the theorem may have
+# failed, and which of them did in 15.8, at the starts $(30, 12)$ and $(300, 120)$?
 # <details><summary>Answer</summary>
 #
-# The start may be too near to 0, or its direction outside the cone around the SVM. At $(30, 12)$ the
-# direction was wrong: the lead over the better token was the smaller one, and stays so ten times as far out,
-# where it is lost, too (with steps as many times longer as $S$).
+# The start may be too near to 0, its direction may be outside the cone around the SVM, or the steps may be
+# too long. At $(30, 12)$ the direction was wrong: the lead over the better token was the smaller one. Ten
+# times as far out the direction is the same, and the choice is lost, too.
 # </details>
 
 # %%
@@ -889,8 +903,9 @@ progress("15")
 #   to the **$\ell_\rho$ Att-SVM** of the tokens it selected, which is sparse at 1.1.
 # - The directional **Bregman divergence** from *its own norm's* SVM is the share of the margin that a run's
 #   leads over the support tokens lack, on average. Compare norms **on the same tokens**.
-# - In our data a norm nearly always holds, from lead 10, what is locally optimal in it. Where two norms chose
-#   differently, one or both lost the other's choice, or each holds it, and only the way from 0 decides.
+# - In our data a norm nearly always holds, from the other's last $W$ at lead 10, what is locally optimal in
+#   it. 1.1 and 2 chose differently on 90 of 200 data sets. On 49 of these each holds the other's choice, and
+#   only the way from 0 decides.
 
 # %% [markdown]
 # ## Further reading
