@@ -183,11 +183,27 @@ def test_a_query_that_carries_the_answer_teaches_new_sequences(n, least):
     for name, query in queries.items():
         model = trained(query(tokens), 800)
         W[name] = att_svm(query(tokens), tokens.optimal * 0).value
-        share[name] = (model.logits(query(new)).argmax(-1) == 0).double().mean()
+        first = model.logits(query(new)).argmax(-1)
+        share[name] = (first == 0).double().mean()
+        if name == "independent":  # a coin decides which token is the best and which the worst
+            assert abs(share[name] - (first == 5).double().mean()) < 0.03
     assert share["own"] > least
     assert abs(share["turned"] - share["own"]) < 0.003
     torch.testing.assert_close(W["turned"] @ turn, W["own"], atol=1e-5, rtol=1e-5)
     assert abs(share["independent"] - 1 / 6) < 0.04
+
+
+@pytest.mark.parametrize("size", [(60, 6, 8), (50, 5, 9)])
+def test_every_token_that_asks_a_new_sequence_puts_itself_first(size):
+    """In the SVM of the best tokens' queries, whichever place asks; the rival: the best comes first."""
+    tokens = with_own_queries(best_first(data.random_tokens(*size, trials=10, seed=78)))
+    X = best_first(replace(data.random_tokens(1000, *size[1:], trials=10, seed=79), v=tokens.v)).X
+    W = att_svm(tokens, tokens.optimal * 0).value
+    logits = torch.einsum("kstd,kde,kqse->kqst", X, W, X.transpose(1, 2))  # a row for each asker
+    first = logits.argmax(-1)
+    for asks in range(size[1]):
+        assert (first[:, asks] == asks).double().mean() > 0.93
+        assert asks == 0 or (first[:, asks] == 0).double().mean() < 0.05
 
 
 def along_over_across(W, v):
