@@ -127,7 +127,7 @@ show(
     alt="Two unit circles, with three and with five tokens of each of two sequences on them. Inside, a blue "
     "and an orange curve, W applied to each query, end at dots on dashed rays. A dotted line orthogonal to "
     "each ray cuts the selected token, drawn full, off from the other tokens of its sequence. Small "
-    "diamonds, for keys and queries, lie on the dots.",
+    "diamonds, for keys and queries, lie on the dots. The titles give cosines above 0.99.",
 )
 
 # %% [markdown]
