@@ -382,6 +382,13 @@ def _spread_by(matrix):
     return answer
 
 
+def _uncentred(A, q, eta):
+    """The answer with all eigenvalues of sum_i q_i a_i a_i^T that are not zero."""
+    mu_hat, _, slack = _parts(A, q, eta)
+    other = np.linalg.eigvalsh((A.T * q) @ A)[-np.count_nonzero(q) :]
+    return _limit(mu_hat, other, slack), max(factor(mu_hat, other, slack, eta) for factor in ALL)
+
+
 def _pace_cases(rng):
     """In each the slowest factor is clear: the tilt's, slow or overshooting, below eta* and beyond; another
     point's; the loss's tail. With three points or more that have weight, the eigenvalues differ."""
@@ -454,8 +461,13 @@ PACE = Exercise(
         _pace_of(lambda m, e, s, eta: (1 - eta * e / m).max(), _others, _tail),
         "A factor of -0.9 dies out as slowly as 0.9: take absolute values.",
         _pace_of(lambda *parts: max(1.0, _tilt(*parts)), _others, _tail),
-        "Your factor is never below 1: eigenvalues that are zero, along w_hat and wherever points with "
-        "weight do not differ, do not count.",
+        "Your factor is never below 1. Eigenvalues of C that are zero do not count (rounding makes about "
+        "1e-17 of them), and beyond the edge only points *without* weight do.",
+        _pace_of(*ALL, of=lambda factors: min(1.0, max(factors))),
+        "Above eta* the first factor is above 1, as that part grows: return it all the same.",
+        _pace_of(_tilt, lambda m, e, s, eta: np.exp(-eta * s.min() / m), _tail),
+        "Your slack is a_i.w_hat - 1, with a_i.w_hat = 1 on the edge. A step has the length eta, and w_hat "
+        "the length 1 / mu_hat: take the distance beyond the edge.",
         _pace_of(_tilt, lambda m, e, s, eta: np.exp(-eta * m * s.min()), _tail),
         "Your slack is not a distance: a step has the length eta, so it raises a_i.w by "
         "eta a_i.a_hat / ||a_hat||.",
@@ -471,6 +483,8 @@ PACE = Exercise(
         "Your covariance counts all points with weight the same. They count q_i times (aweights=q).",
         _spread_by(lambda A, q: (A.T * q) @ A),
         "You summed q_i a_i a_i^T. The weights q_i are normalised, so it is a covariance: subtract a_bar.",
+        _uncentred,
+        "q_i a_i a_i^T, summed, has an eigenvalue along w_hat. C is a covariance: subtract a_bar first.",
         _spread_by(lambda A, q: np.cov(A.T, aweights=q)),
         "np.cov divides as for a sample. The q_i add up to one: bias=True.",
     ),

@@ -376,7 +376,8 @@ BROKEN = Exercise(
         _broken_hull_of_all,
         "You took the hull of all keys. The winner's own entry is 0: its key is not in the steps.",
         _broken_with(escapes=lambda k, n: False),
-        "You return zeros on every input. A run escapes if every lead of token 1 grows along its direction.",
+        "You return zeros on every input. Does your direction lead *away* from the losers' hull, and did you "
+        "leave the winner's key, and the origin in its place, out of that hull?",
         _broken_with(origin=lambda keys: keys[0], escapes=lambda k, n: True),
         "That is where the *true* gradient goes. Without the winner's entry its key is not in the steps.",
         _broken_with(escapes=lambda k, n: k @ n < 0),

@@ -607,10 +607,10 @@ show(
 #
 # ★★★ · 15 minutes
 #
-# You hold the signed points, the best weights $\hat q$ and the step length $\eta$. At least two points have
-# weight, and at least one has none. Below which step length, $\eta^*$, does the first thing die out? And by
-# which factor does a step multiply the length of $\bar a_\perp$ in the end? In general it is the largest of
-# three factors.
+# You hold the signed points, the best weights $\hat q$ and the step length $\eta$. All is as above; at least
+# two points have weight, and at least one has none. Below which step length, $\eta^*$, does the first thing
+# die out? And by which factor does a step multiply the length of $\bar a_\perp$ in the end? In general it is
+# the largest of three factors. (Above $\eta^*$ the first is above 1; return it all the same.)
 #
 # <details><summary>Hint: the first</summary>
 #

@@ -861,8 +861,8 @@ for T, d in ((20, 4), (8, 10)):
 #
 # Token 1 (index 0) wins and has the largest value. Take the noise away: past the wall its own entry of
 # $\nabla_h f$ comes out as exactly 0, and the others are right. The run takes short steps of fixed length
-# along $K^\top \nabla_h f$. If it can go on for ever in one direction, while *every* lead of token 1 grows,
-# it escapes: return this direction, a vector of length one. If not, it stays at the wall: return a vector of
+# along $K^\top \nabla_h f$, and settles in one direction. If *every* lead of token 1 grows along it, the run
+# escapes: return this direction, a vector of length one. If not, it stays at the wall: return a vector of
 # zeros.
 #
 # `nearest(points)`, for points $(m, d)$, is the point nearest to the origin of their *hull*, the set of all
