@@ -627,6 +627,34 @@ def under_norms(trials, seed, n=16, T=8, d=32, steps=1000, length=0.02):
     return [x.flatten(0, 1).numpy() for x in (keep[0][1][:, 0, :, -1], a, goal)]
 
 
+def begin_one(inputs, T, classes, seed, d=32, heads=4):
+    """Random weights of the lesson's own transformer: named as the text does, with the layer behind."""
+    generator, m = torch.Generator().manual_seed(seed), d // heads
+    shapes = {"embed": (inputs, d), "place": (T, d), "read": (d, classes)}
+    for layer in (0, 1):
+        shapes |= {f"{name}{layer}": (heads, d, m) for name in "KQV"}
+        shapes |= {f"O{layer}": (heads, m, d)}
+        shapes |= {f"U{layer}": (d, 2 * d), f"b{layer}": (2 * d,), f"D{layer}": (2 * d, d)}
+    size = {"embed": 2 * inputs**-0.5, "place": 0.5, "b0": 0.0, "b1": 0.0}
+    P = {}
+    for name, shape in shapes.items():
+        draw = torch.randn(shape, generator=generator, dtype=torch.float64)
+        P[name] = (size.get(name, shape[-2] ** -0.5 if len(shape) > 1 else 0) * draw).requires_grad_()
+    return P
+
+
+def few_layers(trials, seed, d=32):
+    """Linear layers that learn ten sentences of 16 words, as `one_layer` has them.
+
+    Returns:
+        W at the start, (trials, d, d), readouts (trials, d, 1), labels (trials, 10), and the tokens, of
+        length one, of the ten sentences and of ten new ones, (trials, 10, 16, d) each.
+    """
+    _, y, _, judges = ten_sentences(d, 16, ASKED, trials, seed)
+    P = net.simple(("K and Q",), trials, d, 8, seed)
+    return net.matrix(P, 0)[:, 0], READOUT * P["read"], y, *(judges[who][0] for who in ("seen", "unseen"))
+
+
 def cases(name):
     """What 18.5 and 18.6 compare: (where, what) -> cosines by ten learned and ten unseen, (2, runs, heads).
 
