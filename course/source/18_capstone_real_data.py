@@ -145,7 +145,7 @@ show(
 # %% [markdown]
 # **Figure 1.** One digit, and the attention that its patches receive in layer 2, averaged over positions.
 #
-# In Figure 1 training makes three of the four heads prefer one patch; head 2 still spreads its attention.
+# Training makes three of the four heads prefer one patch; head 2 still spreads its attention.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.2 Does attention become sparse, and when?
@@ -196,7 +196,7 @@ for ax, tokens in zip(axes, ("digits", "sentences"), strict=True):
     ax.plot(steps, wrong.mean(0), color=BLACK, linestyle="--", label="wrong in training")
     ax.fill_between(steps, wrong.min(0), wrong.max(0), color=BLACK, alpha=0.15)
     ax.set(title=tokens, xlabel="step", ylim=(-0.03, 1.0))
-axes[0].set_ylabel("share of the largest entropy, share wrong")
+axes[0].set_ylabel("share of entropy, share wrong")
 axes[1].legend(loc="upper right", fontsize=10)
 show(
     fig,
@@ -224,7 +224,7 @@ show(
 # > $$\min_W\ \tfrac12\lVert W\rVert_F^2 + \tfrac C2 \sum_{i,k}\sum_{t \ne \alpha_{ik}} \xi_{ikt}^2, \qquad
 # > \xi_{ikt} = \max\bigl(0,\ 1 - (x_{i\alpha_{ik}} - x_{it})^\top W x_{ik}\bigr).$$
 # >
-# > It has one solution: the first term is strongly convex, and the second is convex.
+# > It has one solution, since the objective is strongly convex.
 #
 # We compare how each head has moved, $W - W_0$, with the SVM of what it selects after training. From every
 # $W$ we drop its row and column means, which tokens of mean 0 cannot feel. `svm.solve_soft` solves the SVM,
@@ -546,9 +546,9 @@ for C in (0.1, 1.0, 10.0):
     assert (trained_gap > free_gap + 0.3).all()
 
 # %% [markdown]
-# **About 0.8, against 0.05 to 0.15, whatever the price.** The free $W$ is not at 0, though nobody trained it, and for a reason:
-# it is a sum over the tokens of the ten learned sequences, and $S$ is made of the same tokens. So a gap by
-# itself shows no training; a lead over such a rival does.
+# **About 0.8 at each price, against 0.05 to 0.15.** Nobody trained the free $W$, but its gap has a reason: it
+# is a sum over the tokens of the ten learned sequences, of which $S$ is made too. So a gap by itself shows no
+# training; a lead over such a rival does.
 #
 # **The rivals** are therefore two, a **free $W$** and **untrained $K$ and $Q$** (exercise 18.2). Each moves
 # as far and is judged by its own choices. A way of training is **seen** if its gap of $N$ leads both by more
@@ -622,7 +622,7 @@ assert is_seen("d = 16, W by descent", "d = 16", "W by descent")
 # Keys and queries by Adam are not: the 0.06 that they have there comes without training, too.
 #
 # So the instrument sees where the theorem is near, and of the four ways it sees $W$ by descent best. (No
-# theorem gives the sign of a lead: the conditions hold in part only.)
+# theorem gives the sign of a lead: its conditions hold in part.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 Real heads

@@ -107,6 +107,32 @@ def test_w_by_descent_leads_its_rivals_at_half_a_length_too(layer):
         assert ways["W by descent"] > mean[rival] + 0.15
 
 
+@pytest.mark.parametrize(
+    ("d", "price", "seed"), [(32, 0.1, 85), (32, 10.0, 86), (64, 10.0, 87), (16, 10.0, 88)]
+)
+def test_a_layer_leads_a_free_w_at_other_prices(d, price, seed):
+    W_0, v, y, *judges = stored.few_layers(3, seed, d=d)
+    x = judges[0]
+
+    def pull(W):
+        a, W = d**0.5 * x, W.clone().requires_grad_()
+        f = ((a @ W[:, None].mT @ a.mT).softmax(-1) @ a).mean(2) @ v
+        (slope,) = torch.autograd.grad(torch.nn.functional.softplus(-y * f[..., 0]).mean(-1).sum(), W)
+        return -stored.unit(slope)
+
+    W, G = W_0, pull(W_0)
+    for _ in range(160):
+        W = W + 0.03 * pull(W)
+    R = stored.of_tokens(x, torch.ones(x.shape[:3], dtype=torch.bool), 1, torch.Generator().manual_seed(seed))
+    gaps = []
+    for moved in (W - W_0, (W - W_0).norm(dim=(-2, -1), keepdim=True) * stored.unit(R[:, 0])):
+        N = moved - (moved * G).sum((-2, -1), keepdim=True) * G
+        chosen = [(a @ (W_0 + moved)[:, None].mT @ a.mT).argmax(-1) for a in judges]
+        S, other = (svm.solve_soft(a, these, price).value for a, these in zip(judges, chosen, strict=True))
+        gaps.append((stored.cosine(N, S) - stored.cosine(N, other)) / (1 - stored.cosine(S, other)))
+    assert (gaps[0] > gaps[1] + 0.3).all()
+
+
 def test_a_step_of_descent_goes_along_the_slope_and_stops_as_far():
     """A slope that stays: known distances, of each run."""
     A = torch.tensor([[[[3.0, 4.0]]], [[[0.0, -2.0]]]])
@@ -281,7 +307,9 @@ def test_under_a_norm_attention_goes_to_the_best_mixture(seed, T, d):
     assert np.mean(alone) > 0.3
 
 
-def test_w_by_descent_is_seen_in_a_transformer_that_is_frozen_else():
+@pytest.mark.parametrize("price", [1.0, 10.0])
+def test_w_by_descent_is_seen_in_a_transformer_that_is_frozen_else(price, monkeypatch):
+    monkeypatch.setattr(stored, "PRICE", price)
     found = stored.ladder("W by descent", trials=3, seed=4714)
     assert found["moved"].shape == (3, 2, 2, 4)
     for at, far in enumerate(stored.RUNGS):
