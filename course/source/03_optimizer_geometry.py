@@ -2,22 +2,23 @@
 # # 03 · The optimiser picks the norm
 #
 # Gradient descent ends at the direction of largest margin, and a margin is a distance
-# ([lesson 01](01_logistic_regression_bias.ipynb)). But why should distances be Euclidean? The loss contains
-# nothing but the numbers $u_i = y_i\, w \cdot x_i$.
+# ([lesson 01](01_logistic_regression_bias.ipynb)). But why should distances be Euclidean? The loss depends on
+# nothing but the numbers $u_i = y_i\, w \cdot x_i$, and these know of no norm.
 #
 # **The question: train the same model on the same points with another optimiser; where does it go now?**
 #
-# The answer in short: whoever takes the steepest step *in some norm* maximises the margin *in that norm*, if
-# the steps shrink slowly. Adam, we shall measure, comes to behave like one, but late: if the margin is wide,
-# torch's $\varepsilon$ comes first.
+# The answer in short: an optimiser that takes the steepest step *in some norm* maximises the margin *in that
+# norm*, if its steps shrink slowly. Adam, we shall measure, comes to behave like the steepest descent of
+# $\ell_\infty$, but late. Where the margin is wide, the small number $\varepsilon$ that torch adds to Adam's
+# denominator takes over before that.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
 # - derive the steepest step in any norm, and name the optimiser that takes it;
-# - prove that its margin tends to the largest one; find sign descent's longest safe step on two points;
+# - prove that its margin tends to the largest one, and find sign descent's longest safe step on two points;
 # - tell for which $\rho$ a direction of the plane has the largest margin in $\ell_\rho$;
-# - derive how long Adam's steps really are, and estimate whether its $\varepsilon$ comes first.
+# - derive how long Adam's steps really are, and estimate when its $\varepsilon$ takes over.
 #
 # **You need** lessons 01 and 02, linear algebra with the singular value decomposition, and NumPy. About 85
 # minutes (130 with a pencil) with four exercises; the optional section 3.7, on Muon, holds a fifth.
@@ -43,8 +44,9 @@ again = "exercise {} is not right yet: see what its check says".format
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.1 The idea in a picture
 #
-# Twelve points $x_i$ in the plane with labels $y_i = \pm 1$. As in lesson 02 we work with the signed points
-# $a_i = y_i\, x_i$, the rows of `A`: a direction $w$ gets point $i$ right when $a_i \cdot w > 0$.
+# Our data are twelve points $x_i$ in the plane with labels $y_i = \pm 1$. As in lesson 02 we work with the
+# signed points $a_i = y_i\, x_i$, the rows of `A`: a direction $w$ gets point $i$ right when $a_i \cdot w >
+# 0$.
 
 # %%
 A = np.array(
@@ -64,7 +66,8 @@ X = y[:, None] * A
 # \hat\mu_\rho = \max_{w \ne 0} \mu_\rho(w) .$$
 #
 # As in lesson 02 the best direction is that of $\hat w$, the shortest $w$ with all $a_i \cdot w \ge 1$, where
-# *shortest* now means shortest in $\ell_\rho$. The library solves this, with a certificate.
+# *shortest* now means shortest in $\ell_\rho$. The library's `svm.solve` finds it, with a certificate: the
+# gap between its margin and a bound on every margin.
 
 
 # %%
@@ -137,16 +140,16 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Left: the points (black discs: $y_i = 1$, grey squares: $y_i = -1$), and the separating line
-# of largest margin in three norms. Right: the plane of weights. Around the origin (cross), grow a ball of
-# each norm until it touches the shaded region: the diamond of $\ell_1$ on the first axis, the circle in
-# direction $(2, 1)$, the square in direction $(12, 11)$.
+# of largest margin in three norms. Right: the plane of weights. Around the origin (cross) a ball of each norm
+# has grown until it touches the shaded region. The diamond of $\ell_1$ touches it on the first axis, the
+# circle of $\ell_2$ in direction $(2, 1)$, and the square of $\ell_\infty$ in direction $(12, 11)$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.2 The steepest step
 #
 # Near $w$ the loss is nearly linear: a small step $\delta$ changes it by about $g \cdot \delta$, where
-# $g = \nabla L(w)$.
-# Which step decreases it most? Fix its length, *in some norm*:
+# $g = \nabla L(w)$. Which step decreases it most? The question has an answer only once the length of the step
+# is fixed, *in some norm*:
 #
 # $$\min_{\lVert \delta \rVert \le 1} g \cdot \delta = - \lVert g \rVert_* , \qquad
 # \lVert g \rVert_* := \max_{\lVert \delta \rVert \le 1} g \cdot \delta .$$
@@ -157,16 +160,17 @@ show(
 # $$g \cdot \delta \ge -\lVert g \rVert_{\rho^*} \lVert \delta \rVert_\rho , \qquad
 # \frac1\rho + \frac1{\rho^*} = 1 ,$$
 #
-# an equality for some $\delta$, which you will find. So the dual of $\ell_\rho$ is $\ell_{\rho^*}$: $\ell_2$
-# is its own dual, and $\ell_1$ and $\ell_\infty$ are each other's.
+# which is an equality for some $\delta$ that you will find. So the dual of $\ell_\rho$ is $\ell_{\rho^*}$:
+# $\ell_2$ is its own dual, and $\ell_1$ and $\ell_\infty$ are each other's.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.1: The steepest step
 #
 # ★★☆ · 5 minutes
 #
-# Return the $\delta$ with $\lVert \delta \rVert_\rho = 1$ for which the inequality is an equality, for any
-# $\rho$ from 1 on, `np.inf` included. (No two entries of $g$ have the same absolute value, and none is zero.)
+# Return the $\delta$ with $\lVert \delta \rVert_\rho = 1$ for which Hölder's inequality is an equality, for
+# any $\rho$ from 1 on, `np.inf` included. (No two entries of $g$ have the same absolute value, and none is
+# zero.)
 #
 # <details><summary>Hint 1</summary>
 #
@@ -197,19 +201,19 @@ check("03.1", steepest_step)
 
 # %%
 g = np.array([-1.5, -0.7])
-steps = np.array([steepest_step(g, rho) for rho in (1.0, 2.0, np.inf)])
-assert np.allclose(steps, [[1, 0], -g / np.linalg.norm(g), [1, 1]]), again("03.1")
+arrows = np.array([steepest_step(g, rho) for rho in (1.0, 2.0, np.inf)])
+assert np.allclose(arrows, [[1, 0], -g / np.linalg.norm(g), [1, 1]]), again("03.1")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 3, figsize=(8.4, 3.0), sharey=True)
 titles = ("coordinate descent", "normalised GD", "sign descent")
-for rho, step, title, ax in zip((1.0, 2.0, np.inf), steps, titles, axes, strict=True):
+for rho, step, title, ax in zip((1.0, 2.0, np.inf), arrows, titles, axes, strict=True):
     ax.fill(*ball(rho).T, color=NORM_COLORS[rho], alpha=0.2, linewidth=0)
     for level in (-0.5, 0, 0.5, 1):  # in units of -(dual norm of g)
         at = level * (g @ step) * g / (g @ g)
         ax.axline(at, slope=-g[0] / g[1], color=COLORS["grey"], linewidth=1.6 if level == 1 else 0.6)
-    arrow = {"arrowstyle": "-|>", "color": NORM_COLORS[rho], "linewidth": 2.5}
-    ax.annotate("", step, (0, 0), arrowprops=arrow)
+    look = {"arrowstyle": "-|>", "color": NORM_COLORS[rho], "linewidth": 2.5}
+    ax.annotate("", step, (0, 0), arrowprops=look)
     ax.set(xlim=(-1.3, 1.6), ylim=(-1.3, 1.4), xlabel=r"$\delta_1$", title=f"{NAMES[rho]}: {title}")
     ax.set_aspect("equal")
 axes[0].set_ylabel(r"$\delta_2$")
@@ -221,19 +225,22 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** The steepest step (arrow) ends where the lowest level line of $g \cdot \delta$ still touches
-# the unit ball; here $g = (-1.5, -0.7)$, and lower is to the upper right.
+# **Figure 2.** The steepest step (arrow) for $g = (-1.5, -0.7)$ in three norms. It ends where the lowest
+# level line of $g \cdot \delta$ still touches the unit ball; lower is to the upper right.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Along one coordinate at a time: **coordinate descent**. Along $-g$: **normalised gradient descent** (NGD)
-# from lesson 01. By the same length in every coordinate: **sign descent**. We run all three, with the
-# exponential loss of the $n$ points
+# The three arrows of Figure 2 are three optimisers. The steepest step in $\ell_1$ moves one coordinate at a
+# time, which is **coordinate descent**. The one in $\ell_2$ goes along $-g$: **normalised gradient descent**
+# (NGD) from lesson 01. The one in $\ell_\infty$ moves every coordinate by the same length: **sign descent**.
+# We run all three on the exponential loss of the $n$ points
 #
 # $$L(w) = \frac1n \sum_{i=1}^n e^{-a_i \cdot w} , \qquad
 # -\frac{\nabla L(w)}{L(w)} = \sum_i q_i\, a_i , \qquad
 # q_i = \frac{e^{-a_i \cdot w}}{n\, L(w)} .$$
 #
-# Only the direction of the gradient matters, so we divide by $L$ and nothing underflows.
+# Only the direction of the gradient matters for these steps. So we divide it by $L$, and nothing underflows.
+#
+# **Predict:** at how many degrees from the first axis will each of the three end?
 
 
 # %%
@@ -263,21 +270,22 @@ for rho, path in constant.items():
     assert abs(degrees(path[-1]) - degrees(best[rho][0])) < 0.1, again("03.1")
 
 # %% [markdown]
-# Within a tenth of a degree each is at its norm's limit (steps of 1 will not always do: 3.3).
+# Each ends within a tenth of a degree of the best direction of its own norm: 0, 26.6 and 42.5 degrees in the
+# output of 3.1. On other points steps of constant length 1 will not do (3.3).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.3 The proof
 #
-# Lesson 02 bounded all Euclidean margins with weights. The same two inequalities work in any norm; we leave
-# its index out, in $\mu$ and $\hat\mu$ too. For
-# weights $\lambda_i \ge 0$, not all zero, and every $w$ with $\lVert w \rVert = 1$,
+# Lesson 02 bounded all Euclidean margins with weights. The same two inequalities work in any norm, whose
+# index we leave out from here on, in $\mu$ and $\hat\mu$ too. For weights $\lambda_i \ge 0$, not all zero,
+# and every $w$ with $\lVert w \rVert = 1$,
 #
 # $$\mu(w) = \min_i a_i \cdot w \le \frac{\sum_i \lambda_i\, a_i \cdot w}{\sum_i \lambda_i}
 # \le \frac{\lVert \sum_i \lambda_i\, a_i \rVert_*}{\sum_i \lambda_i} =: B(\lambda),$$
 #
-# first because a minimum is at most any average, then by the definition of the dual norm.
+# The first holds because a minimum is at most any average, the second by the definition of the dual norm.
 #
-# Descent supplies weights: those that it gave the points, added up over all its steps.
+# Descent itself supplies such weights: the $q_i$ that it gave the points, added up over all its steps.
 
 
 # %%
@@ -294,22 +302,24 @@ for rho, path in constant.items():
     assert lower * (1 - 1e-6) <= best[rho][1] <= upper * (1 + 1e-6) < 1.012 * lower, again("03.1")
 
 # %% [markdown]
-# Each run proves its own margin to 1.1 percent or better, without a solver.
+# So each run proves, without a solver, that its own margin is within 1.1 percent of the largest.
 #
-# When do both bounds meet? In the first inequality, if only worst points of $w$ have weight. In the second,
-# if Hölder's is an equality. For $1 < \rho < \infty$ it is if $\sum_i \lambda_i a_i$ is a
-# positive multiple of the vector of all $\mathrm{sign}(w_j)\, |w_j|^{\rho-1}$: exercise 03.1, read backwards.
-# So $w$ is best in $\ell_\rho$ if *that vector is a sum of its worst points, with weights that are not
-# negative*. And only then: these are the KKT conditions of lesson 02 in another norm.
+# When do margin and bound meet? The first inequality is an equality if only worst points of $w$ have weight;
+# the second, in $\ell_\rho$, if Hölder's is one. Exercise 03.1, read backwards, says when that is. For
+# $1 < \rho < \infty$, $\sum_i \lambda_i a_i$ must be a positive multiple of the vector with entries
+# $\mathrm{sign}(w_j)\, |w_j|^{\rho-1}$. So $w$ is best in $\ell_\rho$ if *this vector is a sum of the worst
+# points of $w$, with weights that are not negative*. And only then: these are the KKT conditions of lesson 02
+# in another norm.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.2: Best for which norms?
 #
 # ★★★ · 8 minutes
 #
-# In the plane, $w$ with $w_1 > w_2 > 0$ has two worst points, $a$ and $b$, with $a_1, b_1 > 0$. Neither is a
-# multiple of the other. $w$ is best for at least one $\rho$ between 1 and $\infty$, and these $\rho$ form an
-# interval. Return its two ends, the lower one first; they may be 1 and `np.inf` (by continuity).
+# A vector $w$ of the plane with $w_1 > w_2 > 0$ has two worst points, $a = (a_1, a_2)$ and $b = (b_1, b_2)$,
+# with $a_1, b_1 > 0$; neither is a multiple of the other. For at least one $\rho$ between 1 and $\infty$ this
+# $w$ is best, and these $\rho$ form an interval. Return its two ends, the lower one first. They may be 1 and
+# `np.inf`: by continuity the ends belong to it.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -349,6 +359,31 @@ for corner, pair in (([2.0, 1.0], A[[1, 2]]), ([12.0, 11.0], A[[0, 1]])):
         there = abs(found[1] / found[0] - corner[1] / corner[0]) < 1e-5
         assert there == (lowest <= rho <= highest), again("03.2")
 
+# %% [markdown]
+# Turn the slider: the cross, where the ball of $\ell_\rho$ touches the region, rests at both corners for a
+# while.
+
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
+def touch_figure(rho):
+    """The l_rho ball that touches the region (cross)."""
+    figure = Figure(figsize=(6, 4), layout="none")
+    figure.subplots_adjust(left=0.12, right=0.98, bottom=0.14, top=0.91)
+    ax = figure.subplots()
+    draw_region(ax)
+    touch = EDGE[np.linalg.norm(EDGE, rho, axis=1).argmin()]
+    ax.plot(*ball(rho, np.linalg.norm(touch, rho)).T, color=COLORS["purple"], linewidth=1.6)
+    ax.plot(*touch, "x", color=COLORS["black"], markersize=9, markeredgewidth=1.5, zorder=4)
+    ax.set_title(rf"$\rho$ = {rho:.2f}: the ball touches at {degrees(touch):.1f} degrees")
+    return figure
+
+
+widgets.sliders(
+    touch_figure,
+    alt="The shaded region and the ball of l_rho that touches it, with a cross at the place of touch.",
+    rho=FloatSlider(value=1.5, min=1.1, max=12, step=0.05, description="norm, rho"),
+)
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # > **Theorem.** *Let $\lVert \cdot \rVert$ be any norm, $\hat\mu > 0$ the largest margin in it, and
 # > $a_{\max} = \max_i \lVert a_i \rVert_*$. Start at $w_0 = 0$ and take steepest steps of lengths
@@ -357,37 +392,42 @@ for corner, pair in (([2.0, 1.0], A[[1, 2]]), ([12.0, 11.0], A[[0, 1]])):
 # > $$\mu(w_t) \;\ge\; \hat\mu
 # > - \frac{\frac12 a_{\max}^2 \sum_\tau \eta_\tau^2 + \log n}{\sum_\tau \eta_\tau} .$$
 # >
-# > *With $\eta_\tau = \eta / \sqrt \tau$ the difference is $O(\log t / \sqrt t)$, so the margin tends to the
-# > largest one. So it does whenever $\sum_\tau \eta_\tau$ diverges and $\sum_\tau \eta_\tau^2$ divided by it
+# > *With $\eta_\tau = \eta / \sqrt \tau$ the fraction is $O(\log t / \sqrt t)$, so the margin tends to the
+# > largest one. It does so whenever $\sum_\tau \eta_\tau$ diverges and $\sum_\tau \eta_\tau^2$ divided by it
 # > tends to zero.*
 # >
 # > Source: Gunasekar et al. (2018) for the limit, with other steps; the argument below is that of Telgarsky
 # > (2013) for $\ell_1$ and of Fan et al. (2025) for matrices and several classes.
 #
-# The direction follows only where the best one is unique; the flat sides of diamonds and squares can leave a
-# choice.
+# The theorem speaks of the margin. The direction of $w_t$ converges with it where the best direction is
+# unique; the flat sides of diamonds and squares can leave a choice.
 
 # %% [markdown]
-# **Proof.** One step $\eta_\tau \delta_\tau$ with weights $q$ multiplies the loss by $\sum_i q_i\,
-# e^{-\eta_\tau a_i \cdot \delta_\tau}$. This is an average of exponentials of numbers between $\pm \eta_\tau
-# a_{\max}$, because $|a_i \cdot \delta_\tau| \le \lVert a_i \rVert_* \le a_{\max}$. By *Hoeffding's lemma*
-# (1963) its logarithm is at most the average of the numbers plus $\frac12 \eta_\tau^2 a_{\max}^2$:
+# **Proof.** Let $q$ be the weights at $w_{\tau-1}$ and $\eta_\tau \delta_\tau$ the step from there. It
+# multiplies the loss by $\sum_i q_i\, e^{-\eta_\tau a_i \cdot \delta_\tau}$, an average of exponentials.
+# Their exponents lie between $\pm \eta_\tau a_{\max}$, because $|a_i \cdot \delta_\tau| \le \lVert a_i
+# \rVert_* \le a_{\max}$. *Hoeffding's lemma* (1963) says that the logarithm of such an average is at most the
+# average of the exponents plus $\frac12 \eta_\tau^2 a_{\max}^2$:
 #
 # $$\log \frac{L(w_\tau)}{L(w_{\tau-1})} \le -\eta_\tau \sum_i q_i\, a_i \cdot \delta_\tau
 # + \tfrac12 \eta_\tau^2 a_{\max}^2 .$$
 #
-# The step is steepest, so $\sum_i q_i\, a_i \cdot \delta_\tau = \lVert \sum_i q_i a_i \rVert_* = B(q) \ge
-# \hat\mu$: *the certificate is the rate of descent*. Sum over the steps, with $L(w_0) = 1$: $-\log L(w_t) \ge
-# \hat\mu \sum_\tau \eta_\tau - \frac12 a_{\max}^2 \sum_\tau \eta_\tau^2$. The worst point has $e^{-\min_i a_i
-# \cdot w_t} \le n L(w_t)$, so $\min_i a_i \cdot w_t \ge -\log L(w_t) - \log n$. Together, $\min_i a_i \cdot
-# w_t$ is at least a number that is positive by assumption. Divide it by $\lVert w_t \rVert$, which is at most
-# $\sum_\tau \eta_\tau$. $\square$
+# The step is steepest, so $\sum_i q_i\, a_i \cdot \delta_\tau = \lVert \sum_i q_i a_i \rVert_* = B(q)$, and
+# $B(q) \ge \hat\mu$ because it bounds every margin: *the certificate is the rate of descent*. Added up over
+# the steps, from $L(w_0) = 1$ on, this gives $-\log L(w_t) \ge \hat\mu \sum_\tau \eta_\tau - \frac12
+# a_{\max}^2 \sum_\tau \eta_\tau^2$.
+#
+# The worst point alone has $e^{-\min_i a_i \cdot w_t} \le n L(w_t)$, so $\min_i a_i \cdot w_t + \log n \ge
+# -\log L(w_t)$. Together, $\min_i a_i \cdot w_t$ is at least the right-hand side of the theorem times
+# $\sum_\tau \eta_\tau$, which is positive by assumption. It remains to divide by $\lVert w_t \rVert$, which
+# is at most $\sum_\tau \eta_\tau$ because step $\tau$ has length $\eta_\tau$. $\square$
 
 # %% [markdown]
-# With steps of one length $\eta$ the theorem lets the margin fall short by $\frac12 \eta\, a_{\max}^2 + \log
-# n / (\eta t)$. The $\eta$ for which this bound is best after $t$ steps is $\bar\eta = \sqrt{2 \log n /
-# t} / a_{\max}$; it leaves $a_{\max} \sqrt{2 \log n / t}$. What is really lost, on twenty random points in
-# six dimensions?
+# With steps of one length $\eta$ the theorem promises less: the margin may fall short by $\frac12 \eta\,
+# a_{\max}^2 + \log n / (\eta t)$, and the first part never goes away. Must the steps shrink, then? We compare
+# steps of 1 with steps of $1 / \sqrt t$, on five sets of twenty random points in six dimensions.
+#
+# **Predict:** which of the three optimisers will still gain margin with steps of 1?
 
 
 # %%
@@ -399,42 +439,41 @@ def random_points(seed, n, d):
 
 
 clouds = [random_points(seed, 20, 6) for seed in range(5)]
-print("percent of margin lost on five sets:")
-print("         after 1,000    and 2,000 steps of 1   5,000 of 1 / sqrt(t)  of eta_bar  allowed there")
+print("percent of margin lost, least and most of five sets:")
+print("         1,000 steps of 1   2,000 steps of 1   5,000 steps of 1 / sqrt(t)")
 for rho in (1.0, 2.0, np.inf):
     rows = []
     for cloud in clouds:
-        mu = largest_margin(cloud, rho)[1]
-        a_max = max(certify(cloud[0], one, cloud, rho)[1] for one in np.eye(20))  # B of single points
-        best_eta = np.sqrt(2 * np.log(20) / 5_000) / a_max
-        runs = np.ones(2_000), 1 / np.sqrt(np.arange(1, 5_001)), np.full(5_000, best_eta)
-        paths = [descend(cloud, steepest(rho), etas) for etas in runs]
-        ends = paths[0][999], *(path[-1] for path in paths)
-        lost = [100 - 100 * certify(w, np.ones(20), cloud, rho)[0] / mu for w in ends]
-        rows.append([*lost, 100 * a_max**2 * best_eta / mu])
-        assert max(lost[2] / 8, 8 * lost[3] / rows[-1][-1]) < 1, again("03.1")
-        assert lost[1] < 0.6 * lost[0] if rho == 2 else lost[1] > 0.98 * lost[0], again("03.1")
-    ranges = zip(np.min(rows, axis=0), np.max(rows, axis=0), strict=True)
-    print(f"rho {rho:3}", *(f"{low:6.1f} to {high:6.1f}" for low, high in ranges))
+        long = descend(cloud, steepest(rho), np.ones(2_000))
+        shrinking = descend(cloud, steepest(rho), 1 / np.sqrt(np.arange(1, 5_001)))
+        reached = [certify(w, np.ones(20), cloud, rho)[0] for w in (long[999], long[-1], shrinking[-1])]
+        rows.append(100 - 100 * np.array(reached) / largest_margin(cloud, rho)[1])
+    sooner, later, last = np.transpose(rows)
+    ranges = [(lost.min(), lost.max()) for lost in (sooner, later, last)]
+    print(f"rho {rho:3}", *(f"{low:8.1f} to {high:6.1f}" for low, high in ranges))
+    expected = later < 0.6 * sooner if rho == 2 else later > 0.98 * sooner
+    assert (expected & (last < 7)).all(), again("03.1")
 
 # %% [markdown]
-# With $\ell_1$ and $\ell_\infty$, these runs with steps of 1 stop gaining. Above 100 percent they do not
-# separate the points. NGD goes on gaining: 3.4 proves its limit. Steps $\bar\eta$ lose less than an eighth of
-# what the theorem allows; $1/\sqrt t$ loses less still here.
+# Only NGD will: from 1,000 to 2,000 steps of 1 it halves what it lacks, and 3.4 proves that it goes on
+# gaining. In $\ell_1$ and $\ell_\infty$ these runs have stopped; where more than 100 percent is lost, they do
+# not even separate the points. With shrinking steps all three lose less than 7 percent.
+#
+# Why does a constant step stop sign descent? Two points suffice to see it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.3: The longest safe step
 #
 # ★★★ · 10 minutes
 #
-# Take two signed points of the plane, $a$ with $a_1 > 0 > a_2$ and $b$ with $b_1 < 0 < b_2$, where $a_1 b_2 >
-# a_2 b_1$: they can be separated. With long steps, sign descent can jump between two places for ever. Return
-# the longest constant step with which it cannot.
+# Take two signed points of the plane, $a = (a_1, a_2)$ with $a_1 > 0 > a_2$ and $b = (b_1, b_2)$ with $b_1 <
+# 0 < b_2$, where $a_1 b_2 > a_2 b_1$, so that they can be separated. With long steps, sign descent can jump
+# between two places for ever. Return the longest constant step with which it cannot.
 #
 # <details><summary>Hint 1</summary>
 #
-# All hangs on $z = (a - b) \cdot w$, since $q_b / q_a = e^z$. At which $z$ does each of the two coordinates
-# of the gradient change its sign?
+# Everything depends on $z = (a - b) \cdot w$, since $q_b / q_a = e^z$. At which $z$ does each of the two
+# coordinates of the gradient change its sign?
 # </details>
 # <details><summary>Hint 2</summary>
 #
@@ -469,51 +508,71 @@ for seed in range(4):
     assert np.allclose(growth, [1, 0], atol=0.01), again("03.3")
 
 # %% [markdown]
-# Two percent above that step, these runs are trapped. Up to it $z$ stays bounded (once between the two places
-# of hint 1, it leaves by one side only, and comes back), and late one coordinate rises at every step: the
-# margin tends to the largest.
+# With steps two percent longer than that, all four runs are trapped: the largest $|w_j|$ no longer grows.
+# With steps two percent shorter it grows by $\eta$ at every step. From outside the two places of hint 1, such
+# steps lead $z$ back and cannot jump over both. Between them both coordinates rise, and $z$ leaves by one
+# side only. So $z = a \cdot w - b \cdot w$ stays bounded, while late in the run one coordinate rises at every
+# step. The direction of $w$ then tends to the one with $a \cdot w = b \cdot w$, where the margin in
+# $\ell_\infty$ is largest.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
 #
-# **Mirror descent** keeps a function $\psi$ and takes its step not in $w$ but in $S = \nabla \psi(w)$. Here
+# Why is NGD never trapped? Because its gradients add up, in $w$. **Mirror descent** keeps this property for
+# other norms. It chooses a function $\psi$ and takes its step not in $w$ but in $S = \nabla \psi(w)$. Here
 #
-# $$\psi(w) = \frac1\rho \sum_j |w_j|^\rho , \qquad \nabla \psi(w)_j = \mathrm{sign}(w_j)\, |w_j|^{\rho-1} .$$
+# $$\psi(w) = \frac1\rho \sum_j |w_j|^\rho , \qquad \nabla \psi(w)_j = \mathrm{sign}(w_j)\, |w_j|^{\rho-1} ,$$
 #
-# Let $M_t = \sum_i q_i a_i$ at $w_{t-1}$, which is minus the gradient over $L$. Step $t$ is
+# the vector that we met before exercise 03.2. Let $M_t = \sum_i q_i a_i$, with the weights at $w_{t-1}$: it
+# is minus the gradient over $L$. Step $t$ is
 #
 # $$S_t = S_{t-1} + \eta\, \frac{M_t}{\lVert M_t \rVert_{\rho^*}} , \qquad
 # \Lambda_t = \sum_{\tau \le t} \frac{\eta}{\lVert M_\tau \rVert_{\rho^*}} .$$
 #
-# For $\rho = 2$ it is NGD. From $w_0 = 0$ on, where $\nabla \psi(0) = 0$, gradients add up in $S$: $S_t$ is a
-# sum of signed points with weights that add up to $\Lambda_t$. So one of 3.3's bounds is $B_t = \lVert S_t
+# For $\rho = 2$ this is NGD, as then $S = w$. From $w_0 = 0$ on, where $S_0 = 0$, $S_t$ is a sum of signed
+# points with weights that add up to $\Lambda_t$. So one of the bounds of 3.3 is $B_t = \lVert S_t
 # \rVert_{\rho^*} / \Lambda_t \ge \hat\mu$.
 #
-# > **Theorem.** *As in 3.3, let $\hat\mu > 0$ and start at $w_0 = 0$, on the exponential loss. For
-# > $1 < \rho < \infty$ and any constant $\eta > 0$, $B_t$ and the margin of $w_t$ tend to $\hat\mu$.*
+# > **Theorem.** *Let $1 < \rho < \infty$ and $\hat\mu > 0$, and start mirror descent at $w_0 = 0$ on the
+# > exponential loss. With any constant $\eta > 0$, $B_t$ and the margin of $w_t$ tend to $\hat\mu$. The
+# > excess $B_t - \hat\mu$ is $O(\log t / t)$ for $\rho \le 2$ and $O(t^{-1/(\rho-1)})$ for $\rho > 2$.*
 # >
-# > Source: below and in question 2; earlier Ji & Telgarsky (2021) for NGD with short steps, and Sun et al.
-# > (2022) for small steps, not normalised.
+# > Source: below for $\rho = 2$, question 2 for the others. Earlier, Ji & Telgarsky (2021) treated NGD with
+# > short steps, and Sun et al. (2022) small steps that are not normalised.
 #
-# **Proof for NGD**, where $S = w$. With $u_i = a_i \cdot w_{t-1}$, $M_t \cdot w_{t-1} = \sum_i q_i u_i$. As
-# $q_i \propto e^{-u_i}$, this is $-\sum_i q_i \log q_i - \log \sum_i e^{-u_i} \le \log n + \min_i u_i$, at
-# most $\log n + \hat\mu \lVert w_{t-1} \rVert$. Put this into
+# **Proof for NGD.** First we bound the growth of $\lVert w_t \rVert$. Let $u_i = a_i \cdot w_{t-1}$, so that
+# $M_t \cdot w_{t-1} = \sum_i q_i u_i$. As $q_i = e^{-u_i} / \sum_k e^{-u_k}$, we have $u_i = -\log q_i - \log
+# \sum_k e^{-u_k}$, and therefore
+#
+# $$M_t \cdot w_{t-1} = -\sum_i q_i \log q_i - \log \sum_k e^{-u_k} \le \log n + \min_i u_i
+# \le \log n + \hat\mu \lVert w_{t-1} \rVert :$$
+#
+# an entropy is at most $\log n$, a sum at least its largest term, and no margin exceeds $\hat\mu$. Put this
+# into
 #
 # $$\lVert w_t \rVert^2 = \lVert w_{t-1} \rVert^2
-# + 2 \eta\, \frac{M_t \cdot w_{t-1}}{\lVert M_t \rVert} + \eta^2 ,$$
+# + 2 \eta\, \frac{M_t \cdot w_{t-1}}{\lVert M_t \rVert} + \eta^2 .$$
 #
-# and use $\sqrt{x^2 + z} \le x + z / 2x$ and $\lVert M_t \rVert \ge \hat\mu$:
+# For $t \ge 2$, take the root with $\sqrt{x^2 + h} \le x + h / 2x$, and use $\lVert M_t \rVert \ge \hat\mu$
+# in the term with $\log n$. The term with $\hat\mu \lVert w_{t-1} \rVert$ becomes $\hat\mu \eta / \lVert M_t
+# \rVert = \hat\mu (\Lambda_t - \Lambda_{t-1})$, and so
 #
 # $$\lVert w_t \rVert - \hat\mu \Lambda_t \;\le\; \lVert w_{t-1} \rVert - \hat\mu \Lambda_{t-1}
 # + \frac{\eta \log n / \hat\mu + \eta^2 / 2}{\lVert w_{t-1} \rVert} .$$
 #
-# But $\lVert w_t \rVert \ge \hat\mu \Lambda_t \ge \hat\mu\, \eta t / a_{\max}$, as $\lVert M_\tau \rVert \le
-# a_{\max}$. So the fractions add up to $O(\log t)$, and $B_t - \hat\mu = O(\log t / t)$. Now $w_t /
-# \Lambda_t$ is in the hull of the $a_i$, whose shortest vector $\hat a$ is $\hat\mu$ long (lesson 02):
-# $\lVert w_t / \Lambda_t - \hat a \rVert^2 \le B_t^2 - \hat\mu^2 \to 0$, so $\mu(w_t) \to \mu(\hat a) =
-# \hat\mu$. $\square$
+# Next we add up. As $\lVert M_\tau \rVert \le a_{\max}$, we have $\lVert w_t \rVert \ge \hat\mu \Lambda_t \ge
+# \hat\mu\, \eta t / a_{\max}$. So the fractions add up to $O(\log t)$, and after division by $\Lambda_t$,
+# $B_t - \hat\mu = O(\log t / t)$.
 #
-# Other $\rho$: question 2. The $w$ of sign descent is no sum of gradients, so 03.3's trap is possible.
+# Finally the margin. The vector $w_t / \Lambda_t$ lies in the hull of the $a_i$, whose shortest vector $\hat
+# a$ is $\hat\mu$ long, and has $\hat a \cdot w_t / \Lambda_t \ge \hat\mu^2$ (lesson 02). Hence $\lVert w_t /
+# \Lambda_t - \hat a \rVert^2 \le B_t^2 - \hat\mu^2 \to 0$, and $\mu(w_t) \to \mu(\hat a) = \hat\mu$.
+# $\square$
+#
+# The $w$ of sign descent is no sum of gradients. This proof does not reach it, and the trap of 03.3 is
+# possible.
+#
+# How fast is it in practice, with long steps or a large $\rho$? We return to the five sets of 3.3.
 
 
 # %%
@@ -533,57 +592,25 @@ def shortfalls(A, rho, eta):
     path = mirror_descent(A, rho, 5_000, eta)
     M = weights(np.vstack([0 * path[:1], path[:-1]]) @ A.T) @ A
     total = np.cumsum(eta / np.linalg.norm(M, dual, axis=1))  # Lambda_t
-    size = np.linalg.norm(np.abs(path) ** (rho - 1), dual, axis=1)  # of S_t
-    if rho >= 2:  # the proof, step by step: of NGD, and of question 2
-        most = (eta * np.log(len(A)) / mu + 2 ** (2 - dual) * eta**dual / dual) / size[:-1] ** (dual - 1)
-        assert (np.diff(size - mu * total) <= most + 1e-7).all()
+    bounds = np.linalg.norm(np.abs(path) ** (rho - 1), dual, axis=1) / total  # B_t
     margins = (path @ A.T).min(axis=1) / np.linalg.norm(path, rho, axis=1)
-    return 100 * np.array([size / total / mu - 1, 1 - margins / mu])[:, [499, 4_999]]
+    return 100 * np.array([bounds / mu - 1, 1 - margins / mu])[:, [499, 4_999]]
 
 
-mirror = {rho: mirror_descent(A, rho, 10_000) for rho in (1.5, 3.0)}
-print("our points, percent after 500 and 5,000 steps:   B_t above     margin lost")
-for rho, eta in ((1.5, 1), (2, 0.3), (2, 30), (3, 1), (6, 1), (10, 1)):
-    (above, lost), *others = [shortfalls(points, rho, eta) for points in (A, *clouds)]
-    print("rho = {:3}, eta = {:3} {:34.3f} {:6.3f} {:8.3f} {:6.3f}".format(rho, eta, *above, *lost))
-    others = np.array(others)
-    assert above[1] < 0.6 * above[0], "slower than measured"
-    assert (others[:, 0, 1] < others[:, 0, 0] / (9 if rho == 2 else 1)).all(), "slower than measured"
-    assert (others[:, :, 1] < [2, 15]).all() if rho == 2 else rho < 6 or (others[:, 1, 1] > 10).all()
+mirror = {rho: mirror_descent(A, rho, 10_000) for rho in (1.5, 3.0)}  # on the twelve points: for Figure 4
+print("percent, least and most of five sets:")
+print("               excess of B_t: after 500      after 5,000   margin lost: after 5,000")
+for rho, eta in ((2, 0.3), (2, 30), (3, 1), (10, 1)):
+    table = np.array([shortfalls(cloud, rho, eta) for cloud in clouds]).reshape(5, 4)[:, [0, 1, 3]]
+    (few, many), (less, more), (least, most) = zip(table.min(axis=0), table.max(axis=0), strict=True)
+    print(f"rho {rho:2}, eta {eta:3} {few:12.2f} to {many:6.2f} {less:8.2f} to {more:6.2f}", end="")
+    print(f"{least:15.1f} to {most:5.1f}")
+    assert (table[:, 1] < table[:, 0] / (9 if rho == 2 else 1)).all(), "slower than measured"
 
 # %% [markdown]
-# NGD's excess of $B_t$ over $\hat\mu$ falls tenfold with both $\eta$; on the five random sets of 3.3
-# (checked, not printed) it ends below 2 percent, and the margin lost below 15. For $\rho > 2$, $w$ is slow:
-# $S$ grows like $t$, so $w$ like $t^{1/(\rho-1)}$. The margin lost may *rise* meanwhile (last row); on those
-# sets, at $\rho = 6$ and $10$, it is above 10 percent.
-#
-# The cross marks where the ball of $\ell_\rho$ touches the region; dots are iterates, later ones larger, not
-# always nearer.
-
-
-# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
-def touch_figure(rho):
-    """The l_rho ball that touches the region (cross), and iterates of mirror descent."""
-    figure = Figure(figsize=(6, 4), layout="none")
-    figure.subplots_adjust(left=0.12, right=0.98, bottom=0.14, top=0.91)
-    ax = figure.subplots()
-    draw_region(ax)
-    touch = EDGE[np.linalg.norm(EDGE, rho, axis=1).argmin()]
-    ax.plot(*ball(rho, np.linalg.norm(touch, rho)).T, color=COLORS["purple"], linewidth=1.6)
-    path = mirror_descent(A, rho, 300)
-    some = to_edge(path[[2, 9, 29, 99, 299]])
-    ax.scatter(*some.T, s=[20, 40, 60, 80, 100], color=COLORS["purple"], edgecolor="white", zorder=3)
-    ax.plot(*touch, "x", color=COLORS["black"], markersize=9, markeredgewidth=1.5, zorder=4)
-    ax.set_title(rf"$\rho$ = {rho:.2f}: the ball touches at {degrees(touch):.1f} degrees")
-    return figure
-
-
-widgets.sliders(
-    touch_figure,
-    alt="The shaded region and the ball of l_rho that touches it, with dots of mirror descent; not always "
-    "nearer to the place of touch the later.",
-    rho=FloatSlider(value=1.5, min=1.1, max=4, step=0.05, description="norm, rho"),
-)
+# NGD's excess falls about tenfold in ten times as many steps, short or long. At $\rho = 10$ it falls only by
+# about a quarter, like $t^{-1/9}$: there the limit is far off, and one run at least does not yet separate its
+# points. Since $S$ grows like $t$, $w$ grows like $t^{1/(\rho-1)}$, which is slow for large $\rho$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.5 Adam, two memories
@@ -597,10 +624,11 @@ widgets.sliders(
 # - \eta\, \frac{\bar g / (1 - \beta_1^t)}{\sqrt{\overline{g^2} / (1 - \beta_2^t)} + \varepsilon} .$$
 #
 # (The divisions by $1 - \beta^t$ undo that both means start at zero.) With $\beta_1 = \beta_2 = \varepsilon =
-# 0$ the step is $g_j / \sqrt{g_j^2}$: *Adam without memory is sign descent*.
+# 0$ each entry of the step is $\eta\, g_j / \sqrt{g_j^2}$ long: *Adam without memory is sign descent*.
 #
-# Squares of gradients soon underflow, so we divide gradients, means and $\varepsilon$ by $e^{-u}$ of the
-# worst point.
+# How much do the two memories change? We run Adam with $\beta_1 = 0.9$ and $\beta_2 = 0.95$, at first without
+# $\varepsilon$. Squares of gradients soon underflow, so the code divides gradients, means and $\varepsilon$
+# by $e^{-u}$ of the worst point; this changes no step.
 
 
 # %%
@@ -623,18 +651,19 @@ def adam(A, steps, eta, beta2=0.95, eps=0.0, beta1=0.9):
     return path
 
 
-ETA = np.array([0.005, 0.05, 0.1, 0.05, 0.01, 0.005, 0.02, 0.005])
-BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.99, 0.99, 0.95, 0.95])
-by_adam = adam(A, 20_000, ETA, BETA2, eps=1e-8 * (np.arange(8) > 2))
+ETA = np.array([0.005, 0.05, 0.1, 0.05, 0.02, 0.005])  # three runs without epsilon, three with
+by_adam = adam(A, 20_000, ETA, eps=1e-8 * (np.arange(6) > 2))
 angles = degrees(by_adam)
-print("degrees after 1,000 steps:", *angles[999, :3].round(1), "  after 8,000:", *angles[7_999, :3].round(1))
-assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9], atol=0.2)
+print("degrees after 1,000 and 8,000 steps, without epsilon:")
+for run in range(3):
+    print(f"eta = {ETA[run]:5}: {angles[999, run]:.1f} and {angles[7_999, run]:.1f}")
 
 # %% [markdown]
-# The first two runs are near the limit of sign descent, 42.5 degrees (compare Zhang, Zou & Cao 2024). The
-# third, with steps twice as long as the second, is four degrees short. Is it stuck, or slow?
+# After 8,000 steps the first two runs are near the limit of sign descent, 42.5 degrees (compare Zhang, Zou &
+# Cao 2024). The third, whose $\eta$ is twice that of the second, is four degrees short of it. **Predict:** is
+# it stuck, or slow?
 #
-# Adam's steps are not $\eta$ long: both means hold older gradients, which were *larger*.
+# Adam's steps are not $\eta$ long: both means hold older gradients, and these were *larger*. How long, then?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.4: Adam's real step
@@ -643,8 +672,8 @@ assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9
 #
 # Suppose that late in the run, with $\varepsilon = 0$ and $\beta^t$ negligible, $w$ moves along the $\hat w$
 # of $\ell_\infty$, its largest $|w_j|$ by $\eta_{\mathrm{eff}}$ a step. Then the worst $a_i \cdot w$ grows by
-# $\nu = \eta_{\mathrm{eff}}\, \hat\mu_\infty$ a step, and in the entry of that $|w_j|$, $g_t = e^{-\nu}
-# g_{t-1}$. For $\beta_1 \le \beta_2$, return, each correct to six digits,
+# $\nu = \eta_{\mathrm{eff}}\, \hat\mu_\infty$ a step, and the entry of $g$ that belongs to this $|w_j|$
+# shrinks by the factor $e^{-\nu}$ a step. For $\beta_1 \le \beta_2$, return, each correct to six digits,
 #
 # - $\eta_{\mathrm{eff}}$;
 # - the *real memory*: the steps, not always a whole number, in which what an old square adds to
@@ -652,8 +681,8 @@ assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9
 #
 # <details><summary>Hint 1</summary>
 #
-# Both means are geometric series: the entry of $k$ steps ago is $e^{k\nu}$ times today's. Its weight? The
-# quotient of the means is a function of $\nu$, and $\nu$ depends on the quotient.
+# Both means are geometric series: the entry of $k$ steps ago is $e^{k\nu}$ times today's. With which weight
+# does it enter? The quotient of the means is a function of $\nu$, and $\nu$ depends on the quotient.
 # </details>
 # <details><summary>Hint 2</summary>
 #
@@ -662,7 +691,7 @@ assert np.allclose(angles[7999, :3] - degrees(best[np.inf][0]), [0.6, -0.5, -3.9
 # </details>
 # <details><summary>Hint 3</summary>
 #
-# In one step an old square loses the factor $\beta_2$. And how does the unit change?
+# In one step an old square loses the factor $\beta_2$. And how does the unit change in that step?
 # </details>
 
 
@@ -688,48 +717,53 @@ check("03.4", adam_step)
 # %%
 mu_inf = best[np.inf][1]
 real, memories = np.array([adam_step(eta, mu_inf, 0.9, 0.95) for eta in ETA[:3]]).T
-length = (by_adam[-1, :3, 0] - by_adam[9_999, :3, 0]) / 10_000
-control = degrees(np.array([descend(A, steepest(np.inf), np.full(8_000, step)) for step in real]))
-print("steps", *length.round(5), "  predicted", *real.round(5), "  memories", *memories.round().astype(int))
+pace = (by_adam[-1, :3, 0] - by_adam[9_999, :3, 0]) / 10_000
+print("step, measured ", *pace.round(5), "  predicted", *real.round(5))
+print("real memories, in steps:", *memories.round().astype(int))
 for run in (1, 2):
     at = np.rint(memories[run] * np.array([1, 3, 5])).astype(int)
     print(f"eta = {ETA[run]}: degrees after 1, 3 and 5 real memories", *angles[at - 1, run].round(1))
-print("degrees of the controls after 8,000 steps:", *control[:, -1].round(1))
-assert (np.abs(length / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.4")
-assert max(real / ETA[:3]) < 0.86 < real[2] / real[1] < 1.03 < 3.8 < memories[2] / memories[1]
-assert np.allclose(control[:, -1] - angles[7_999, :3], [0, 0.7, 4.1], atol=0.1), again("03.4")
+assert (np.abs(pace / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.4")
+
+# %% [markdown]
+# The third run is *slow*, not stuck. From $\eta = 0.05$ to $0.1$ the step hardly grows, since $\nu$ cannot
+# pass $\frac12 \log(1/\beta_2)$, beyond which the squares have no finite mean. But the real memory grows
+# nearly fourfold, and counted in real memories the two runs climb alike, to 1.5 degrees (dots in Figure 3):
+# it is their clock. In the first memories the denominators hold old squares. While these hardly change, Adam
+# is like gradient descent with momentum; hence the dip towards $\ell_2$ in Figure 3.
+#
+# The steps are as predicted to half a percent, those of the third run to two. Is late Adam, then, sign
+# descent with a shorter step? We ask on other data, five sets of thirty points in twelve dimensions.
 
 # %%
 wide = np.array([random_points(seed, 30, 12) for seed in range(5)])
 mus = np.array([largest_margin(cloud, np.inf)[1] for cloud in wide])
-steps, lasts = np.array([adam_step(0.02, mu, 0.9, 0.95) for mu in mus]).T
+expected, lasts = np.array([adam_step(0.02, mu, 0.9, 0.95) for mu in mus]).T
 half, end = adam(wide, 10_000, np.full(5, 0.02))[[4_999, -1]]
-pace = (np.abs(end).max(axis=1) - np.abs(half).max(axis=1)) / 5_000 / steps
+ratio = (np.abs(end).max(axis=1) - np.abs(half).max(axis=1)) / 5_000 / expected
 share = (wide @ end[..., None]).min(axis=(1, 2)) / np.abs(end).max(axis=1) / mus
-print(f"largest |w_j|, five random sets: {pace.min():.3f} to {pace.max():.3f} of the predicted step")
+print(f"growth of the largest |w_j| over the predicted step: {ratio.min():.3f} to {ratio.max():.3f}")
 print(f"margin over the largest: {share.min():.2f} or more, after {10_000 / lasts.max():.0f} memories")
-assert np.allclose([*pace, share.min() - 1], [1] * 5 + [0], atol=0.01), again("03.4")
+assert np.allclose([*ratio, share.min() - 1], [1] * 5 + [0], atol=0.01), again("03.4")
 
 # %% [markdown]
-# The steps are predicted to half a percent, those of the third run to two. On five sets of points in twelve
-# dimensions, after many memories, the largest $|w_j|$ grows by $\eta_{\mathrm{eff}}$ a step, and the margin
-# comes within one percent of the largest: *sign descent with a shorter step*.
-#
-# The *controls* are sign descent with the predicted steps. After 8,000 the first run is where its control is.
-# The others are behind: for some real memories, the denominators hold old squares, and while these hardly
-# change, Adam is like gradient descent with momentum (the dip towards $\ell_2$ in Figure 3). For these two
-# the real memory is a clock, to 1.5 degrees. From $\eta = 0.05$ to $0.1$ the step hardly grows ($\nu$ cannot
-# pass $\frac12 \log(1/\beta_2)$), the memory nearly four times: the last run was *slow*, not stuck.
+# By both measures it is: on all five sets the largest $|w_j|$ grows by $\eta_{\mathrm{eff}}$ a step, and the
+# margin in $\ell_\infty$ comes within one percent of the largest.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the course
 #
-# Once $\sqrt{\overline{g^2}}$ is far below $\varepsilon$, Adam's denominator is nearly constant. What remains
-# is gradient descent with momentum, with the limit of $\ell_2$ (Wang et al. 2022). When is that? Once steps
-# are $\eta_{\mathrm{eff}}$ long, the root falls by $e^{-\nu}$ a step. So $\varepsilon$ takes over (we
-# count from where the root is below it in all coordinates) at step $(\log(1 / \varepsilon) + c) / \nu$, where
-# $c$ gathers the rest and is the same for all small $\varepsilon$. With $c = 0$ that is
-# $\log(1/\varepsilon)\, (\log(1/\beta_2) / \nu - 2)$ real memories: the wider the margin, the fewer.
+# So far $\varepsilon$ was zero; torch's is $10^{-8}$. Once $\sqrt{\overline{g^2}}$ is far below
+# $\varepsilon$, Adam's denominator is nearly constant. What remains is gradient descent with momentum, with
+# the limit of $\ell_2$ (Wang et al. 2022). When does that happen?
+#
+# Once steps are $\eta_{\mathrm{eff}}$ long, the root falls by $e^{-\nu}$ a step, so at step $t$ it is about
+# $e^{c - \nu t}$, with a $c$ that is the same for all small $\varepsilon$. It falls below $\varepsilon$ at
+# step $(\log(1 / \varepsilon) + c) / \nu$: from there on, we say, $\varepsilon$ has **taken over**. A real
+# memory is $1 / (\log(1/\beta_2) - 2\nu)$ steps long (exercise 03.4). So with $c = 0$, $\varepsilon$ takes
+# over after $\log(1/\varepsilon)\, (\log(1/\beta_2) / \nu - 2)$ real memories. The wider the margin, the
+# larger is $\nu$, and the fewer they are. The next cell measures it (SciPy's `lfilter` computes the running
+# mean).
 
 
 # %%
@@ -743,15 +777,25 @@ def taken_over(path, A, beta2, eps):
 
 
 print("eta     beta2    takes over: with c = 0   measured   in memories   degrees then   at the end")
-runs = [(ETA[run], BETA2[run], by_adam[:, run]) for run in range(3, 8)]
-runs.insert(2, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-8)[:, 0]))
-for (eta, beta2, path), near in zip(runs, (33.3, 34.5, 34.7, 37.8, 38.0, 41.4), strict=True):
+runs = [(ETA[run], 0.95, by_adam[:, run]) for run in (3, 4, 5)]
+runs.insert(1, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-8)[:, 0]))  # torch's defaults
+for eta, beta2, path in runs:
     step, memory = adam_step(eta, mu_inf, 0.9, beta2)
     predicted, seen = np.log(1e8) / (step * mu_inf), taken_over(path, A, beta2, 1e-8)
-    then, end = degrees(path[[seen - 1, -1]])
-    print(f"{eta:<7} {beta2:<8} {predicted:22,.0f} {seen:10,} {seen / memory:13.1f} {then:14.1f} {end:12.1f}")
+    then, last = degrees(path[[seen - 1, -1]])
+    print(
+        f"{eta:<7} {beta2:<8} {predicted:22,.0f} {seen:10,} {seen / memory:13.1f} {then:14.1f} {last:12.1f}"
+    )
     assert abs(seen / predicted - 1) < 0.03, again("03.4")
-    assert abs(then - near) < 0.3 < min(then - end, end - 30)
+
+# %% [markdown]
+# On our points $c$ is small: without it all four predictions are right to three percent. The more memories a
+# run has, the nearer it comes to 42.5 degrees, though not by the clock above. Torch's defaults (second row)
+# have 1.4 and are taken over almost eight degrees short. All four then turn towards $\ell_2$ (last column),
+# but do not reach its 26.6 degrees: a step is now $\eta / \varepsilon$ times the gradient, and fades with it.
+#
+# **Predict:** on the last five sets $\hat\mu_\infty$ is smaller. Do torch's defaults have more memories
+# there?
 
 # %%
 print("torch's defaults on five sets: margin   real memories with c = 0   measured")
@@ -759,18 +803,12 @@ path = adam(wide, 55_000, np.full(5, 0.001), 0.999, 1e-8)
 for k, (cloud, mu) in enumerate(zip(wide, mus, strict=True)):
     step, memory = adam_step(0.001, mu, 0.9, 0.999)
     seen, law = taken_over(path[:, k], cloud, 0.999, 1e-8), np.log(1e8) * (-np.log(0.999) / (step * mu) - 2)
-    share = certify(path[seen - 1, k], np.ones(30), cloud, np.inf)[0] / mu
     print(f"{mu:37.2f} {law:26.1f} {seen / memory:10.1f}")
-    assert np.allclose([seen / memory / law, share], [0.95, 0.92], atol=0.05), again("03.4")
+    assert 0.9 < seen / memory / law < 1, again("03.4")
 
 # %% [markdown]
-# On our points $c$ is small: without it all six are right to three percent. Torch's defaults (third row), on
-# a margin of 2.5, are taken over almost eight degrees short. The degrees rise with the memories, if not by
-# the clock of $\varepsilon = 0$. All six then turn towards $\ell_2$ (last column; Figure 3 dashes the first),
-# but do not reach it: a step is now $\eta/\varepsilon$ times the gradient, and fades with it.
-#
-# On the five sets, where margins are narrower, torch's defaults have 5 real memories and more, up to a tenth
-# fewer than with $c = 0$, and 0.87 of the margin or more.
+# They do: five where the margin is 1.18, twenty where it is 0.51. With $c = 0$ these too are right to a
+# tenth.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -792,8 +830,6 @@ for run, label, line, color in drawn:
     if run == 3:
         t = round(np.log(1e8) / (real[1] * mu_inf))
         ax.plot(t, angles[t - 1, run], "x", color=COLORS["black"], markersize=8, markeredgewidth=2, zorder=4)
-at = at[at <= 8_000]
-ax.semilogx(at, control[2, at - 1], ":", color=COLORS["orange"], linewidth=2, label="control, third run")
 for rho in (np.inf, 2.0):
     ax.axhline(degrees(best[rho][0]), color=COLORS["grey"], linewidth=1.3)
     ax.text(11, degrees(best[rho][0]) - 0.3, NAMES[rho], va="top")
@@ -804,14 +840,16 @@ show(
     alt="The direction of Adam against steps. Without epsilon the smallest steps stay near the line of l "
     "infinity; larger ones turn towards that of l 2 and climb back, the largest about four times as late. "
     "Dots numbered 1, 3 and 5 on the two stand at nearly the same heights. With epsilon the second run stops "
-    "climbing soon after a cross near step 700, and falls slowly towards l 2. Sign descent stays on the "
-    "diagonal for 1,000 steps and is near l infinity after 3,000.",
+    "climbing soon after a cross near step 700, and falls slowly towards l 2.",
 )
 
 # %% [markdown]
-# **Figure 3.** Where Adam goes. Solid: without $\varepsilon$, $\beta_2 = 0.95$. Dashed: with $\varepsilon$.
-# Dots: after 1, 3 and 5 real memories. Cross: where $\varepsilon$ takes over if $c = 0$. Dotted: sign descent
-# with the third run's real step, on the diagonal as long as both coordinates rise.
+# **Figure 3.** Where Adam goes on the twelve points, with $\beta_2 = 0.95$. Solid: without $\varepsilon$; the
+# dots stand after 1, 3 and 5 real memories. Dashed: the second run with $\varepsilon = 10^{-8}$; the cross
+# marks where $\varepsilon$ takes over if $c = 0$. Grey lines: the best directions in $\ell_\infty$ and
+# $\ell_2$.
+#
+# Figure 4 puts all the optimisers of this lesson into one picture.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 limits = {
@@ -843,25 +881,31 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** One data set, six optimisers. Dashed: the direction of largest margin in each norm. Markers:
-# the last iterates, scaled to the boundary. Adam: the run with $\eta = 0.005$, $\varepsilon = 0$.
+# **Figure 4.** One data set, six optimisers, five limits. Dashed: the direction of largest margin in each
+# norm. Markers: the last iterates, scaled to the boundary of the region. Adam is the run with $\eta = 0.005$
+# and $\varepsilon = 0$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.6 Matrices and the spectral step
 #
-# The weights of a network are matrices. Every matrix can be written
-# $G = \sum_k \sigma_k\, \xi_k \zeta_k^\top$ with orthonormal $\xi_k$, orthonormal $\zeta_k$ and **singular
-# values** $\sigma_1 \ge \sigma_2 \ge \dots \ge 0$. The **spectral norm** $\lVert G \rVert_{\mathrm{op}}$ is
-# the largest of them. Let $G$ be the gradient. For a step $\delta$ with $\lVert \delta
-# \rVert_{\mathrm{op}} \le 1$,
+# The weights of a network are matrices. Every matrix can be written $G = \sum_k \sigma_k\, \xi_k
+# \zeta_k^\top$ with orthonormal $\xi_k$, orthonormal $\zeta_k$ and **singular values** $\sigma_1 \ge \sigma_2
+# \ge \dots \ge 0$. The **spectral norm** $\lVert G \rVert_{\mathrm{op}}$ is the largest of them. Let $G$ be
+# the gradient. For a step $\delta$ with $\lVert \delta \rVert_{\mathrm{op}} \le 1$,
 #
 # $$\langle G, \delta \rangle = \sum_k \sigma_k\, \xi_k^\top \delta\, \zeta_k \ge -\sum_k \sigma_k ,$$
 #
-# where $\langle G, \delta \rangle = \sum_{jl} G_{jl} \delta_{jl}$. The dual norm is the sum of the singular
-# values, the **nuclear norm** (lesson 04).
+# where $\langle G, \delta \rangle = \sum_{jl} G_{jl} \delta_{jl}$. So the dual norm is the sum of the
+# singular values, the **nuclear norm** (lesson 04). The inequality holds because no $\xi_k^\top \delta\,
+# \zeta_k$ is below $-1$. Equality needs $\xi_k^\top \delta\, \zeta_k = -1$ wherever $\sigma_k > 0$, so
+# $\delta = -\sum_k \xi_k \zeta_k^\top$ over these $k$ is a steepest step: it goes equally far in all singular
+# directions of $G$. The theorem of 3.3 holds for any norm. So, with slowly shrinking steps, **spectral
+# descent** maximises the margin in the spectral norm.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 3.7 Spectral descent and Muon *(optional)*
 #
-# Equality needs $\xi_k^\top \delta\, \zeta_k = -1$ wherever $\sigma_k > 0$: the steepest step lifts all
-# positive singular values to one. Where $\sigma_k = 0$ nothing is gained, and we let it rest.
+# First we run the spectral step of 3.6.
 
 
 # %%
@@ -873,10 +917,10 @@ def spectral_step(G):
 
 
 # %% [markdown]
-# The theorem of 3.3 holds for any norm, so with slowly shrinking steps **spectral descent** maximises the
-# margin in the spectral norm. We run it on six problems, each of twelve random signed points $a_i$ of matrix
-# shape, with $\langle a_i, W \rangle$ in place of $a_i \cdot w$; and compare steps along $-G$, steepest in
-# the **Frobenius norm** $\lVert G \rVert_F = \sqrt{\langle G, G \rangle}$. The bound is the spectral run's.
+# We take six problems, each of twelve random signed points $a_i$ of matrix shape, with $\langle a_i, W
+# \rangle$ in place of $a_i \cdot w$. For comparison we take steps along $-G$, which are steepest in the
+# **Frobenius norm** $\lVert G \rVert_F = \sqrt{\langle G, G \rangle}$. Both margins are divided by the same
+# bound, from the weights of the spectral run.
 
 # %%
 rng = np.random.default_rng(1)
@@ -908,7 +952,8 @@ for name, W in (("spectral", by_polar), ("Frobenius", by_length)):
 assert (margin(by_polar) / bound).min() > 0.98 > 0.85 > (margin(by_length) / bound).max()
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 3.7 Muon *(optional)*
+# The spectral steps come within two percent of their bound, the Frobenius steps only to about three quarters
+# of it.
 #
 # The opposite of the spectral step, $\sum_k \xi_k \zeta_k^\top$ over $\sigma_k > 0$, is the **polar factor**
 # of $G$. **Muon** (Jordan et al. 2024) does without a singular value decomposition. Matrix products act on
@@ -950,15 +995,16 @@ show(
 # %% [markdown]
 # **Figure 5.** What Muon makes of a singular value.
 #
-# What do the waves cost? We give Muon's steps to the problems of 3.6. (Muon takes them from a running mean of
-# the gradients, which we leave out.)
+# Figure 5 shows that Muon brings all but the smallest singular values near one, up to waves. What do the
+# waves cost? We give Muon's steps to the same six problems. (Muon takes them from a running mean of the
+# gradients, which we leave out.)
 
 # %%
 (_, early, _), (by_muon, _, _) = (
     train_matrices(lambda G: -orthogonalise(G), np.full(steps, 0.05)) for steps in (500, 1_500)
 )
 share = margin(by_muon) / bound
-print(f"Muon's steps: spectral margin over the bound of 3.6: {share.min():.2f} to {share.max():.2f}")
+print(f"Muon's steps: spectral margin over the same bound: {share.min():.2f} to {share.max():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.5: The margin that Muon gives away
@@ -1005,9 +1051,9 @@ assert np.abs(forecast / margin(by_muon) - 1).max() < 0.01, again("03.5")
 assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: lifted to one
 
 # %% [markdown]
-# The margin is $\sum_k \sigma_k f_k / \max_k f_k$, with $f_k$ read off the wave at $\sigma_k / \lVert M
-# \rVert_F$. It is right if $q$ has settled, and to one percent here; with all $f_k = 1$ it would be the
-# bound.
+# The forecast margin is $\sum_k \sigma_k f_k / \max_k f_k$, with $f_k$ read off the wave at $\sigma_k /
+# \lVert M \rVert_F$. With all $f_k = 1$ it would be the bound: what is missing is the price of the waves. The
+# forecast is right where $q$ has settled by step 500; here it is right to one percent.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
@@ -1017,42 +1063,51 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 #
 # <details><summary>Answer</summary>
 #
-# Take $\eta$ shorter: $\frac12 \eta\, a_{\max}^2$ falls with it, and more steps do not help there. The other
-# part, $\log n / (\eta t)$, then asks for more of them. With $\bar\eta$, half the shortfall costs four times
-# the steps.
+# By 3.3 the shortfall is at most $\frac12 \eta\, a_{\max}^2 + \log n / (\eta t)$. Take $\eta$ shorter, since
+# more steps do not help against the first part. The second part then asks for more steps. After $t$ steps the
+# best choice is $\eta = \sqrt{2 \log n / t} / a_{\max}$, and the sum is $a_{\max} \sqrt{2 \log n / t}$: half
+# the shortfall costs four times the steps.
 # </details>
 #
-# **2.** What changes in the proof of 3.4 for $\rho > 2$, and how fast does $B_t$ fall then?
+# **2.** What changes in the proof of 3.4 for $\rho \ne 2$?
 #
 # <details><summary>Hint</summary>
 #
-# Expand $|S|^{\rho^*}$ in place of the square: for $1 < r \le 2$, $|x + h|^r \le |x|^r + r\,
-# \mathrm{sign}(x)\,
-# |x|^{r-1} h + 2^{2-r} |h|^r$. What is $\lVert w \rVert_\rho$, in terms of $\lVert S \rVert_{\rho^*}$?
+# For $\rho > 2$, expand $|S_j|^{\rho^*}$ in place of the square: for $1 < r \le 2$, $|x + h|^r \le |x|^r +
+# r\, \mathrm{sign}(x)\, |x|^{r-1} h + 2^{2-r} |h|^r$. What is $\lVert w \rVert_\rho$, in terms of $\lVert S
+# \rVert_{\rho^*}$?
 # </details>
 # <details><summary>Answer</summary>
 #
 # Put $r = \rho^*$, and write $\lVert S \rVert$ for $\lVert S \rVert_r$. Then $w_j = \mathrm{sign}(S_j)\,
-# |S_j|^{r-1}$ and $\lVert w \rVert_\rho = \lVert S \rVert^{r-1}$. Added up over the coordinates, the hint
+# |S_j|^{r-1}$, and $\lVert w \rVert_\rho = \lVert S \rVert^{r-1}$. Let $\rho > 2$ first. As in 3.4, $M_t
+# \cdot w_{t-1} \le \log n + \hat\mu \lVert w_{t-1} \rVert_\rho$. Added up over the coordinates, the hint
 # gives
 #
 # $$\lVert S_t \rVert^r \le \lVert S_{t-1} \rVert^r + r\, \frac{\eta}{\lVert M_t \rVert_r}
 # \left(\hat\mu \lVert S_{t-1} \rVert^{r-1} + \log n \right) + 2^{2-r} \eta^r .$$
 #
-# As $x^r$ is convex, $\lVert S \rVert - \hat\mu \Lambda$ grows by at most $(\eta \log n / \hat\mu + 2^{2-r}
-# \eta^r / r) / \lVert S_{t-1} \rVert^{r-1}$ a step, in all $O(t^{2-r})$. So $B_t - \hat\mu = O(t^{1-r}) =
-# O(t^{-1/(\rho-1)})$: at $\rho = 10$ the ninth root of $1/t$. The hull has one point shortest in
-# $\ell_{\rho^*}$, and $S_t / \Lambda_t$ tends to it, and with it the direction of $w_t$. For $\rho < 2$
-# squares do, with $\lVert S + h \rVert_{\rho^*}^2 \le \lVert S \rVert_{\rho^*}^2 + 2 h \cdot w\, \lVert S
-# \rVert_{\rho^*}^{2-\rho^*} + (\rho^* - 1) \lVert h \rVert_{\rho^*}^2$.
+# As $x^r$ is convex, $\lVert S_t \rVert - \lVert S_{t-1} \rVert$ is at most the difference of the powers over
+# $r \lVert S_{t-1} \rVert^{r-1}$. So $\lVert S \rVert - \hat\mu \Lambda$ grows by at most $(\eta \log n /
+# \hat\mu + 2^{2-r} \eta^r / r) / \lVert S_{t-1} \rVert^{r-1}$ a step. Since $\lVert S_t \rVert$ grows at
+# least like $t$, that is $O(t^{2-r})$ in all, and $B_t - \hat\mu = O(t^{1-r}) = O(t^{-1/(\rho-1)})$.
+#
+# For $\rho < 2$ squares do, with $\lVert S + h \rVert^2 \le \lVert S \rVert^2 + 2 h \cdot w\, \lVert S
+# \rVert^{2-r} + (r - 1) \lVert h \rVert^2$. The growth is then $O(1 / \lVert S_{t-1} \rVert)$ a step, which
+# is $O(\log t)$ in all.
+#
+# In both cases the hull has only one point that is shortest in $\ell_r$. $S_t / \Lambda_t$ tends to it, so
+# the direction of $w_t$ converges, by 3.3 to the one of largest margin.
 # </details>
 #
 # **3.** All points become half as long. When does $\varepsilon$ take over from torch's Adam now?
 #
 # <details><summary>Answer</summary>
 #
-# On our points a tenth later, with $c = 0$. With so long a memory $\nu$ is 0.96 of its limit $\frac12 \log
-# (1/\beta_2)$, with half the margin still 0.88 of it. But these are five real memories, not 1.4.
+# On our points it takes over only a tenth later (with $c = 0$), though the margin is halved. With so long a
+# memory $\nu$ was 0.96 of its limit $\frac12 \log (1/\beta_2)$, and with half the margin, as
+# `adam_step(0.001, mu_inf / 2, 0.9, 0.999)` tells, it still is 0.88 of it. But these are five real memories,
+# no longer 1.4.
 # </details>
 
 # %%
@@ -1062,15 +1117,15 @@ progress("03")
 # ## Summary
 #
 # - Steepest descent with slowly shrinking steps maximises the margin in its own norm, because the rate at
-#   which $\log L$ falls, up to second order in the step, bounds that margin. Constant steps can trap sign
-#   descent: on two signed points $a$, $b$ of the plane, $a_1, b_2 > 0 > a_2, b_1$, only steps longer than
-#   $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ can. In NGD and mirror descent gradients add up, in
-#   $S$: there any constant step will do.
+#   which $\log L$ falls, up to second order in the step, is a bound on that margin.
+# - Constant steps can trap sign descent. On two signed points $a = (a_1, a_2)$ and $b = (b_1, b_2)$ with
+#   $a_1, b_2 > 0 > a_2, b_1$, only steps longer than $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ can.
+#   In NGD and mirror descent gradients add up in $S$, and there any constant step will do.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
-# - Late, Adam with $\varepsilon = 0$ went like sign descent with steps $\eta_{\mathrm{eff}}$; a long memory
-#   delayed the limit. From step $(\log(1/\varepsilon) + c) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on,
-#   $\varepsilon$ turned it, on our points, towards $\ell_2$, which it did not reach.
+# - Late in our runs, Adam with $\varepsilon = 0$ went like sign descent with steps $\eta_{\mathrm{eff}}$; a
+#   long memory delayed it. From about step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on,
+#   $\varepsilon$ turned it, on our twelve points, towards $\ell_2$, which it did not reach.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
