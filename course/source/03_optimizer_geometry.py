@@ -66,8 +66,7 @@ X = y[:, None] * A
 # \hat\mu_\rho = \max_{w \ne 0} \mu_\rho(w) .$$
 #
 # As in lesson 02 the best direction is that of $\hat w$, the shortest $w$ with all $a_i \cdot w \ge 1$, where
-# *shortest* now means shortest in $\ell_\rho$. The library's `svm.solve` finds it, with a certificate: the
-# gap between its margin and a bound on every margin.
+# *shortest* now means shortest in $\ell_\rho$. The library's `svm.solve` finds it, with a certificate.
 
 
 # %%
@@ -271,7 +270,7 @@ for rho, path in constant.items():
 
 # %% [markdown]
 # Each ends within a tenth of a degree of the best direction of its own norm: 0, 26.6 and 42.5 degrees in the
-# output of 3.1. On other points steps of constant length 1 will not do (3.3).
+# output of 3.1.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.3 The proof
@@ -399,8 +398,8 @@ widgets.sliders(
 # > Source: Gunasekar et al. (2018) for the limit, with other steps; the argument below is that of Telgarsky
 # > (2013) for $\ell_1$ and of Fan et al. (2025) for matrices and several classes.
 #
-# The theorem speaks of the margin. The direction of $w_t$ converges with it where the best direction is
-# unique; the flat sides of diamonds and squares can leave a choice.
+# The direction of $w_t$ converges too where the best one is unique; the flat sides of diamonds and squares
+# can leave a choice.
 
 # %% [markdown]
 # **Proof.** Let $q$ be the weights at $w_{\tau-1}$ and $\eta_\tau \delta_\tau$ the step from there. It
@@ -459,7 +458,7 @@ for rho in (1.0, 2.0, np.inf):
 # gaining. In $\ell_1$ and $\ell_\infty$ these runs have stopped; where more than 100 percent is lost, they do
 # not even separate the points. With shrinking steps all three lose less than 7 percent.
 #
-# Why does a constant step stop sign descent? Two points suffice to see it.
+# Why does a constant step stop sign descent? Two points show it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.3: The longest safe step
@@ -572,7 +571,7 @@ for seed in range(4):
 # The $w$ of sign descent is no sum of gradients. This proof does not reach it, and the trap of 03.3 is
 # possible.
 #
-# How fast is it in practice, with long steps or a large $\rho$? We return to the five sets of 3.3.
+# How fast is it in practice? We return to the five sets of 3.3.
 
 
 # %%
@@ -609,8 +608,8 @@ for rho, eta in ((2, 0.3), (2, 30), (3, 1), (10, 1)):
 
 # %% [markdown]
 # NGD's excess falls about tenfold in ten times as many steps, short or long. At $\rho = 10$ it falls only by
-# about a quarter, like $t^{-1/9}$: there the limit is far off, and one run at least does not yet separate its
-# points. Since $S$ grows like $t$, $w$ grows like $t^{1/(\rho-1)}$, which is slow for large $\rho$.
+# about a quarter, as $t^{-1/9}$ would: there the limit is far off, and one run at least does not yet separate
+# its points.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.5 Adam, two memories
@@ -626,9 +625,9 @@ for rho, eta in ((2, 0.3), (2, 30), (3, 1), (10, 1)):
 # (The divisions by $1 - \beta^t$ undo that both means start at zero.) With $\beta_1 = \beta_2 = \varepsilon =
 # 0$ each entry of the step is $\eta\, g_j / \sqrt{g_j^2}$ long: *Adam without memory is sign descent*.
 #
-# How much do the two memories change? We run Adam with $\beta_1 = 0.9$ and $\beta_2 = 0.95$, at first without
-# $\varepsilon$. Squares of gradients soon underflow, so the code divides gradients, means and $\varepsilon$
-# by $e^{-u}$ of the worst point; this changes no step.
+# We run Adam with $\beta_1 = 0.9$ and $\beta_2 = 0.95$, at first without $\varepsilon$. Squares of gradients
+# soon underflow, so the code divides gradients, means and $\varepsilon$ by $e^{-u}$ of the worst point; this
+# changes no step.
 
 
 # %%
@@ -672,7 +671,7 @@ for run in range(3):
 #
 # Suppose that late in the run, with $\varepsilon = 0$ and $\beta^t$ negligible, $w$ moves along the $\hat w$
 # of $\ell_\infty$, its largest $|w_j|$ by $\eta_{\mathrm{eff}}$ a step. Then the worst $a_i \cdot w$ grows by
-# $\nu = \eta_{\mathrm{eff}}\, \hat\mu_\infty$ a step, and the entry of $g$ that belongs to this $|w_j|$
+# $\nu = \eta_{\mathrm{eff}}\, \hat\mu_\infty$ a step, and the entry of $g_t$ that belongs to this $|w_j|$
 # shrinks by the factor $e^{-\nu}$ a step. For $\beta_1 \le \beta_2$, return, each correct to six digits,
 #
 # - $\eta_{\mathrm{eff}}$;
@@ -729,8 +728,8 @@ assert (np.abs(pace / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.4")
 # The third run is *slow*, not stuck. From $\eta = 0.05$ to $0.1$ the step hardly grows, since $\nu$ cannot
 # pass $\frac12 \log(1/\beta_2)$, beyond which the squares have no finite mean. But the real memory grows
 # nearly fourfold, and counted in real memories the two runs climb alike, to 1.5 degrees (dots in Figure 3):
-# it is their clock. In the first memories the denominators hold old squares. While these hardly change, Adam
-# is like gradient descent with momentum; hence the dip towards $\ell_2$ in Figure 3.
+# it is their clock. Early on, the denominators hold old squares. While these hardly change, Adam is like
+# gradient descent with momentum (steps along $\bar g$); hence the dip towards $\ell_2$ in Figure 3.
 #
 # The steps are as predicted to half a percent, those of the third run to two. Is late Adam, then, sign
 # descent with a shorter step? We ask on other data, five sets of thirty points in twelve dimensions.
@@ -744,7 +743,7 @@ ratio = (np.abs(end).max(axis=1) - np.abs(half).max(axis=1)) / 5_000 / expected
 share = (wide @ end[..., None]).min(axis=(1, 2)) / np.abs(end).max(axis=1) / mus
 print(f"growth of the largest |w_j| over the predicted step: {ratio.min():.3f} to {ratio.max():.3f}")
 print(f"margin over the largest: {share.min():.2f} or more, after {10_000 / lasts.max():.0f} memories")
-assert np.allclose([*ratio, share.min() - 1], [1] * 5 + [0], atol=0.01), again("03.4")
+assert np.allclose(ratio, 1, atol=0.01), again("03.4")
 
 # %% [markdown]
 # By both measures it is: on all five sets the largest $|w_j|$ grows by $\eta_{\mathrm{eff}}$ a step, and the
@@ -846,10 +845,9 @@ show(
 # %% [markdown]
 # **Figure 3.** Where Adam goes on the twelve points, with $\beta_2 = 0.95$. Solid: without $\varepsilon$; the
 # dots stand after 1, 3 and 5 real memories. Dashed: the second run with $\varepsilon = 10^{-8}$; the cross
-# marks where $\varepsilon$ takes over if $c = 0$. Grey lines: the best directions in $\ell_\infty$ and
-# $\ell_2$.
+# marks where $\varepsilon$ takes over if $c = 0$.
 #
-# Figure 4 puts all the optimisers of this lesson into one picture.
+# Figure 4 shows all the optimisers together.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 limits = {
@@ -1119,7 +1117,8 @@ progress("03")
 # - Steepest descent with slowly shrinking steps maximises the margin in its own norm, because the rate at
 #   which $\log L$ falls, up to second order in the step, is a bound on that margin.
 # - Constant steps can trap sign descent. On two signed points $a = (a_1, a_2)$ and $b = (b_1, b_2)$ with
-#   $a_1, b_2 > 0 > a_2, b_1$, only steps longer than $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ can.
+#   $a_1, b_2 > 0 > a_2, b_1$, only steps longer than
+#   $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ can.
 #   In NGD and mirror descent gradients add up in $S$, and there any constant step will do.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
