@@ -582,11 +582,12 @@ def mirror_step(w, g, eta, rho):
 
 
 def mirror_descent(A, rho, steps, eta=1.0):
+    """All iterates (steps, d) of mirror descent."""
     return descend(A, lambda w, g, eta: mirror_step(w, g, eta, rho), np.full(steps, eta))
 
 
 def shortfalls(A, rho, eta):
-    """B_t over mu_hat, minus 1, and the margin lost: percent after 500 and 5,000 steps, (2, 2)."""
+    """Excess of B_t over mu_hat, and the margin lost: percent of mu_hat after 500 and 5,000 steps, (2, 2)."""
     dual, mu = rho / (rho - 1), largest_margin(A, rho)[1]
     path = mirror_descent(A, rho, 5_000, eta)
     M = weights(np.vstack([0 * path[:1], path[:-1]]) @ A.T) @ A
@@ -597,19 +598,19 @@ def shortfalls(A, rho, eta):
 
 
 mirror = {rho: mirror_descent(A, rho, 10_000) for rho in (1.5, 3.0)}  # on the twelve points: for Figure 4
-print("percent, least and most of five sets:")
-print("               excess of B_t: after 500      after 5,000   margin lost: after 5,000")
-for rho, eta in ((2, 0.3), (2, 30), (3, 1), (10, 1)):
-    table = np.array([shortfalls(cloud, rho, eta) for cloud in clouds]).reshape(5, 4)[:, [0, 1, 3]]
-    (few, many), (less, more), (least, most) = zip(table.min(axis=0), table.max(axis=0), strict=True)
-    print(f"rho {rho:2}, eta {eta:3} {few:12.2f} to {many:6.2f} {less:8.2f} to {more:6.2f}", end="")
-    print(f"{least:15.1f} to {most:5.1f}")
-    assert (table[:, 1] < table[:, 0] / (9 if rho == 2 else 1)).all(), "slower than measured"
+print("on five sets   largest excess of B_t    divided by, until    sets with less than")
+print("               after 500, percent       5,000 (median)       20 percent of margin lost")
+for rho, eta in ((2, 0.3), (2, 10), (10, 1)):
+    table = np.array([shortfalls(cloud, rho, eta) for cloud in clouds])
+    (sooner, laterr), lost = table[:, 0].T, table[:, 1, 1]
+    print(
+        f"rho {rho:2}, eta {eta:3} {sooner.max():14.0f} {np.median(sooner / later):23.2g} {(lost < 20).sum():20}"
+    )
+    assert (sooner / later > (9 if rho == 2 else 1)).all(), "slower than measured"
 
 # %% [markdown]
 # NGD's excess falls about tenfold in ten times as many steps, short or long. At $\rho = 10$ it falls only by
-# about a quarter, as $t^{-1/9}$ would: there the limit is far off, and one run at least does not yet separate
-# its points.
+# about a quarter, as $t^{-1/9}$ would: there the limit is far off, on all five sets.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.5 Adam, two memories
