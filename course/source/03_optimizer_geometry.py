@@ -602,10 +602,9 @@ print("on five sets   largest excess of B_t    divided by, until    sets with le
 print("               after 500, percent       5,000 (median)       20 percent of margin lost")
 for rho, eta in ((2, 0.3), (2, 10), (10, 1)):
     table = np.array([shortfalls(cloud, rho, eta) for cloud in clouds])
-    (sooner, laterr), lost = table[:, 0].T, table[:, 1, 1]
-    print(
-        f"rho {rho:2}, eta {eta:3} {sooner.max():14.0f} {np.median(sooner / later):23.2g} {(lost < 20).sum():20}"
-    )
+    (sooner, later), lost = table[:, 0].T, table[:, 1, 1]
+    print(f"rho {rho:2}, eta {eta:3} {sooner.max():14.0f}", end="")
+    print(f"{np.median(sooner / later):23.2g} {(lost < 20).sum():20}")
     assert (sooner / later > (9 if rho == 2 else 1)).all(), "slower than measured"
 
 # %% [markdown]
