@@ -806,7 +806,7 @@ for k, (cloud, mu) in enumerate(zip(wide, mus, strict=True)):
     assert 0.9 < seen / memory / law < 1, again("03.4")
 
 # %% [markdown]
-# They do: five where the margin is 1.18, twenty where it is 0.51. With $c = 0$ these too are right to a
+# They do: over five where the margin is 1.18, twenty where it is 0.51. With $c = 0$ these too are right to a
 # tenth.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
