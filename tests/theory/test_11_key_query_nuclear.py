@@ -461,9 +461,14 @@ def test_at_equal_clock_runs_with_and_without_a_ridge_are_about_equally_near(siz
 
 @pytest.mark.parametrize(("size", "trials"), [((6, 8, 10), 12), ((4, 5, 14), 20), ((8, 6, 12), 20)])
 def test_growing_steps_need_one_sum_for_k_and_q_not_balance(size, trials):
-    """Without a ridge. The rival: the imbalance of steps normalised apart is what keeps them off."""
+    """Without a ridge. The rival: the imbalance of steps normalised apart is what keeps them off.
+
+    Two times in a fixed ratio are one time after a rescaling, so that only the balanced pair with two times
+    tells imbalance and two sums apart.
+    """
     tokens, found = problems(size, trials), {}
-    for name, shared in (("apart", None), ("joint", (1.0, 1.0)), ("4 to 1", (2.0, 0.5))):
+    ways = (("apart", None), ("balanced", None), ("joint", (1.0, 1.0)), ("4 to 1", (2.0, 0.5)))
+    for name, shared in ways:
         KQ, sums = start(size[2], size[2], trials, seed=4).numpy(), 0.0
         for step in range(1, 2001):
             M = log_pull(KQ[0] @ np.swapaxes(KQ[1], 1, 2), tokens)
@@ -473,6 +478,9 @@ def test_growing_steps_need_one_sum_for_k_and_q_not_balance(size, trials):
                 norm = np.sqrt((norm**2).mean(axis=0)) / np.reshape(shared, (2, 1, 1, 1))
             dt = 0.1 * step**0.5 / norm
             KQ, sums = KQ + dt * g, sums + (step > 1000) * M * dt
+            if name == "balanced":  # the balanced pair with the same W
+                U, s, Vt = np.linalg.svd(KQ[0] @ np.swapaxes(KQ[1], 1, 2))
+                KQ = np.stack([U, np.swapaxes(Vt, 1, 2)]) * np.sqrt(s)[:, None]
         W, gram = KQ[0] @ np.swapaxes(KQ[1], 1, 2), np.swapaxes(KQ, -1, -2) @ KQ
         uneven = np.median(np.linalg.norm(gram[0] - gram[1], axis=(1, 2)) / np.linalg.norm(W, axis=(1, 2)))
         both = sums / np.linalg.norm(sums, axis=(-2, -1), keepdims=True)
@@ -480,6 +488,8 @@ def test_growing_steps_need_one_sum_for_k_and_q_not_balance(size, trials):
         found[name] = float(own), uneven, np.median((both[0] * both[1]).sum(axis=(-2, -1)))
     assert found["joint"][0] > found["apart"][0] + 0.002
     assert found["4 to 1"][0] > found["apart"][0] + 0.002
+    assert found["balanced"][0] < found["joint"][0] - 0.002
+    assert found["balanced"][1] < 1e-9
     assert found["joint"][1] < 0.02 < 0.2 < found["apart"][1] < found["4 to 1"][1]
     assert abs(found["4 to 1"][1] - 1.5) < 0.02
     assert found["apart"][2] < 0.98 < 1 - 1e-9 < found["4 to 1"][2]
