@@ -484,12 +484,15 @@ def test_growing_steps_need_one_sum_for_k_and_q_not_balance(size, trials):
         W, gram = KQ[0] @ np.swapaxes(KQ[1], 1, 2), np.swapaxes(KQ, -1, -2) @ KQ
         uneven = np.median(np.linalg.norm(gram[0] - gram[1], axis=(1, 2)) / np.linalg.norm(W, axis=(1, 2)))
         both = sums / np.linalg.norm(sums, axis=(-2, -1), keepdims=True)
-        own = compared(torch.tensor(W), tokens)[0].mean()
-        found[name] = float(own), uneven, np.median((both[0] * both[1]).sum(axis=(-2, -1)))
+        own = compared(torch.tensor(W), tokens)[0].numpy()
+        found[name] = own.mean(), uneven, np.median((both[0] * both[1]).sum(axis=(-2, -1))), own
     assert found["joint"][0] > found["apart"][0] + 0.002
     assert found["4 to 1"][0] > found["apart"][0] + 0.002
-    assert found["balanced"][0] < found["joint"][0] - 0.002
-    assert found["balanced"][1] < 1e-9
+    balanced = found["balanced"]
+    assert balanced[1] < 1e-9
+    assert (balanced[3] < found["joint"][3]).mean() > 0.7  # off as before: a few stragglers make the mean
+    assert np.median(1 - balanced[3]) > 1.3 * np.median(1 - found["joint"][3])
+    assert abs((balanced[3] > found["apart"][3]).mean() - 0.5) < 0.3
     assert found["joint"][1] < 0.02 < 0.2 < found["apart"][1] < found["4 to 1"][1]
     assert abs(found["4 to 1"][1] - 1.5) < 0.02
     assert found["apart"][2] < 0.98 < 1 - 1e-9 < found["4 to 1"][2]
