@@ -490,9 +490,9 @@ def test_growing_steps_need_one_sum_for_k_and_q_not_balance(size, trials):
     assert found["4 to 1"][0] > found["apart"][0] + 0.002
     balanced = found["balanced"]
     assert balanced[1] < 1e-9
-    assert (balanced[3] < found["joint"][3]).mean() > 0.7  # off as before: a few stragglers make the mean
-    assert np.median(1 - balanced[3]) > 1.3 * np.median(1 - found["joint"][3])
-    assert abs((balanced[3] > found["apart"][3]).mean() - 0.5) < 0.3
+    assert (balanced[3] < found["joint"][3]).mean() > 0.6
+    apart, even, joint = (np.median(1 - found[name][3]) for name in ("apart", "balanced", "joint"))
+    assert apart - even < 0.5 * (apart - joint)  # medians: a few stragglers make the means
     assert found["joint"][1] < 0.02 < 0.2 < found["apart"][1] < found["4 to 1"][1]
     assert abs(found["4 to 1"][1] - 1.5) < 0.02
     assert found["apart"][2] < 0.98 < 1 - 1e-9 < found["4 to 1"][2]
