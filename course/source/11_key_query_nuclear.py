@@ -23,6 +23,7 @@
 
 # %%
 import cvxpy as cp
+import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
 from course.replicate.lesson_11 import FAR_LEADS, STARTS, compared, kkt, leading, selection
-from mini_attn import data, flow, geometry, models, paths, plots
+from mini_attn import data, flow, geometry, models, paths, plots, widgets
 from mini_attn.plots import COLORS
 
 plots.style()
@@ -761,6 +762,28 @@ show(
 # to a third or less, with the ridge in at most 230 steps, without it in over 600; yet the two differ by less
 # than a fifth. So far the ridge does little but make the clock run faster (right). Later it also sets where
 # the run ends.
+
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
+def one_by_one(k):
+    """The left of Figure 3 for one problem."""
+    figure = plt.Figure(figsize=(6, 3.3), layout="none")  # constrained layout would draw twice
+    ax = figure.add_axes((0.14, 0.18, 0.83, 0.7))
+    for eps, color, label in ((EPS, BLUE, "with the ridge"), (0.0, ORANGE, "without")):
+        ax.loglog(clock[6, eps][1:, k], np.maximum(away[6, eps][1:, k], 1e-5), color=color, label=label)
+    ax.set(xlabel="clock since step 10", ylabel="1 - cosine", ylim=(1e-4, 1), title=f"problem {k}")
+    ax.legend(loc="lower left")
+    return figure
+
+
+widgets.sliders(
+    one_by_one,
+    alt="One minus the cosine to the nuclear SVM against the clock, with and without ridge, of one problem.",
+    k=ipywidgets.IntSlider(min=0, max=79, value=0, description="problem"),
+)
+
+# %% [markdown]
+# **Try it**: Figure 3, left, one problem each.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 Larger steps
