@@ -486,13 +486,13 @@ def test_growing_steps_need_one_sum_for_k_and_q_not_balance(size, trials):
         both = sums / np.linalg.norm(sums, axis=(-2, -1), keepdims=True)
         own = compared(torch.tensor(W), tokens)[0].numpy()
         found[name] = own.mean(), uneven, np.median((both[0] * both[1]).sum(axis=(-2, -1))), own
-    assert found["joint"][0] > found["apart"][0] + 0.002
-    assert found["4 to 1"][0] > found["apart"][0] + 0.002
+    for name in ("joint", "4 to 1"):  # problem by problem, and medians: a few stragglers make the means
+        assert (found[name][3] > found["apart"][3]).mean() > 0.6
     balanced = found["balanced"]
     assert balanced[1] < 1e-9
     assert (balanced[3] < found["joint"][3]).mean() > 0.6
     apart, even, joint = (np.median(1 - found[name][3]) for name in ("apart", "balanced", "joint"))
-    assert apart - even < 0.5 * (apart - joint)  # medians: a few stragglers make the means
+    assert apart - even < 0.5 * (apart - joint)
     assert found["joint"][1] < 0.02 < 0.2 < found["apart"][1] < found["4 to 1"][1]
     assert abs(found["4 to 1"][1] - 1.5) < 0.02
     assert found["apart"][2] < 0.98 < 1 - 1e-9 < found["4 to 1"][2]
