@@ -17,7 +17,6 @@ from course.replicate.lesson_17 import (
     pull,
     reached,
     run,
-    svm_of,
 )
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
@@ -138,12 +137,12 @@ def test_interpolation_in_logs():
 
 @pytest.mark.parametrize(
     ("off", "memory", "expected"),
-    [(0.0, 1.0, [1, 1, 1, 0]), (0.5, 1.0, [1, math.hypot(1, 0.5), 1, 0.5]), (0.0, 3.0, None)],
+    [(0.0, 1.0, [1, 1, 1]), (0.5, 1.0, [1, math.hypot(1, 0.5), 1]), (0.0, 3.0, None)],
 )
-def test_lateness_is_law_times_memory_over_clock(off, memory, expected):
+def test_lateness_is_law_times_memory_over_pace(off, memory, expected):
     """On the law itself, off it by a part u perpendicular to the rest, and with a larger memory."""
     found = descent("W", 2, 3, 0.5, [1500])
-    _, solution, laws, _ = svm_of(found.tokens, found.path[-1])
+    solution, laws = found.solution, [found.tight(k) for k in range(2)]
     W, goal, path = found.path[-1], 0.03, []
     constant = across(laws, W, weights_to_come)[2]
     for law, w, size in zip(laws, W.flatten(1).numpy(), constant, strict=True):
@@ -156,9 +155,9 @@ def test_lateness_is_law_times_memory_over_clock(off, memory, expected):
         path.append([R * unit + r + memory * (both - r) + u for R in 2.0 * np.arange(1, 2001)])
     path = torch.tensor(np.array(path)).transpose(0, 1).reshape(2000, 2, *W.shape[1:])
     ran = lateness(path, range(1, 2001), 2.0, 1, solution, laws, constant, weights_to_come, goal)
-    stays, clock, law, kept, u = ran
+    stays, pace, law, kept = ran
     by_hand = constant / math.tan(goal) / 2
-    assert stays / by_hand == pytest.approx(law * kept / clock, rel=1e-9)
+    assert stays / by_hand == pytest.approx(law * kept / pace, rel=1e-9)
     if expected is None:
         assert (kept > 1.2).all()
         assert law == pytest.approx(np.ones(2), rel=2e-3)
