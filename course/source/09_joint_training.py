@@ -97,7 +97,7 @@ def forces(v, p, X, y):
 # %% [markdown]
 # Both vectors start at zero and take normalised steps: $v$ moves by $0.1\,\omega$ a step, and $p$ by $0.1$
 # (from the second step on, since at $v = 0$ there is no force on $p$). We call $\omega$ the **speed** of the
-# head. **Predict:** at which of the two lifts does $\omega$ change where $p$ goes?
+# head. **Predict**, if only by a guess: at which of the two lifts does $\omega$ change where $p$ goes?
 
 
 # %%
@@ -184,10 +184,10 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Paths of $p$ for three speeds. Dashed: rays computed without training (section 9.3). They
-# foretell the directions only: a path may keep a bounded distance from its ray.
+# give directions only: a path along a ray may keep a bounded distance from it.
 #
-# At lift $\frac12$: there the *speed* of the head decides the *direction* of the prompt. At lift 0 all three
-# paths of Figure 1 go the same way.
+# At lift $\frac12$: there the *speed* of the head decides the *direction* of the prompt, and two of the three
+# paths follow neither ray. At lift 0 all three paths go the same way.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.2 The head's SVM
@@ -203,7 +203,7 @@ show(
 #
 # Its margin $1/\|v_{\mathrm{mm}}\|$ is the **label margin** of the choice $\alpha$. The sequences with
 # $y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} = 1$ are the *support sequences*, and their set is $\mathcal S$.
-# The library writes down this SVM (`svm.label_problem`) and solves it (`svm.solve`).
+# (In code: `svm.label_problem`, `svm.solve`.)
 
 
 # %%
@@ -302,16 +302,18 @@ for lift in (0.0, 0.5):
 # Suppose that $p$ *walks straight on*: the direction of its steps settles on that of
 # $\sum \lambda_{it}\, a_{it}$ with $\lambda_{it} \ge 0$, and the forces come into proportion to the
 # $\lambda_{it}$. A comparison with $\lambda_{it} > 0$ *pushes*, and so does its sequence; the others are
-# *idle*. Let every comparison have $g_{it} > 0$ at $v_{\mathrm{mm}}$, the idle ones too, and let the $a_{it}$
-# of those that push be independent. For those that push
+# *idle*. (That $v$ walks straight on means the same, with $y_i\, x_{i\alpha_i}$ and multipliers $\mu_i$ in
+# the place of $a_{it}$ and $\lambda_{it}$.) Let every comparison have $g_{it} > 0$ at $v_{\mathrm{mm}}$, the
+# idle ones too. For those that push
 #
-# $$g_{it}\, e^{-E_{it}} = \text{constant} \cdot \lambda_{it} , \qquad\text{that is}\qquad
-# E_{it} = \log\frac{g_{it}}{\lambda_{it}} + \text{constant} .$$
+# $$g_{it}\, e^{-E_{it}} = C\, \lambda_{it} , \qquad\text{that is}\qquad
+# E_{it} = \log\frac{g_{it}}{\lambda_{it}} - \log C ,$$
 #
-# The exponents grow without end. The factors $g_{it}$ all grow in proportion to $\|v\|$, so their logarithms
-# differ by bounded amounts. To first order, then, **those that push have equal exponents**. These are the
-# smallest of all: the force of an idle comparison vanishes next to theirs although its factor does not, so
-# its exponent exceeds theirs without bound.
+# where $C$ changes from step to step but is the same for all. The exponents grow without end. The
+# factors $g_{it}$ all grow in proportion to $\|v\|$, so their logarithms differ by bounded amounts. To first
+# order, then, **those that push have equal exponents**. These are the smallest of all: the force of an idle
+# comparison vanishes next to theirs although its factor does not, so its exponent exceeds theirs without
+# bound.
 
 # %% [markdown]
 # ### Exercise 09.2: The angle before training
@@ -383,12 +385,14 @@ show(
 # $u_i^* = y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} \ge 1$.
 #
 # Call the smallest exponent $u_{\min} + \Delta$; this defines $\Delta$. (In lesson 05 $\Delta_t$ was any
-# lead.) That every exponent is at least as large reads, after division by $\Delta$,
+# lead.) It is at least the smallest lead, so it grows without end where attention decides. That every
+# exponent is at least as large reads, after division by $\Delta$,
 #
 # $$u_{\min}\, u_i^* + p \cdot a_{it} \ge u_{\min} + \Delta \qquad\text{or}\qquad
 # \frac{p}{\Delta} \cdot a_{it} \ge 1 - \kappa\, (u_i^* - 1), \quad \kappa = \frac{u_{\min}}{\Delta} .$$
 #
-# Only comparisons with equality push, since the exponents of the others are larger without bound. So $p$ is a
+# Only comparisons with equality push. (Equality *in the limit*: a gap that stays after the division by
+# $\Delta$ is unbounded before it, and the force vanishes next to the others.) So the direction of $p$ is a
 # sum of *their* $a_{it}$ with positive $\lambda_{it}$. Together with the inequalities, these are the KKT
 # conditions (lesson 02) of the shortest $p$.
 #
@@ -399,7 +403,7 @@ show(
 # >
 # > *Conditions of the argument:* every $s_{i\alpha_i}$ tends to 1, for one fixed choice $\alpha$; $v$ and $p$
 # > walk straight on without end, and $\|v\|/\|p\|$ settles; every comparison, pushing or idle, has
-# > $g_{it} > 0$ at $v_{\mathrm{mm}}$; the $a_{it}$ that push are independent. *For section 9.5 also:* every
+# > $g_{it} > 0$ at $v_{\mathrm{mm}}$. *For section 9.5 also:* the $a_{it}$ that push are independent; every
 # > side that is met with equality has $\lambda_{it} > 0$, and no side 0 is met with equality (section 9.7).
 # >
 # > *Then* $v$ tends to the direction of $v_{\mathrm{mm}}$, and with one $\kappa$ and its solution $p(\kappa)$
@@ -408,8 +412,9 @@ show(
 # > \frac{\|v\|}{\|p\|} \to \kappa\, \frac{\|v_{\mathrm{mm}}\|}{\|p(\kappa)\|} .$$
 #
 # The second limit follows from $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\, p(\kappa)$. It
-# gives each ratio exactly one $\kappa$: as $\kappa$ grows the constraints weaken and $\|p(\kappa)\|$ does not
-# grow, so $\kappa/\|p(\kappa)\|$ is continuous and strictly increasing, from 0 without end.
+# gives each ratio exactly one $\kappa$: $\kappa/\|p(\kappa)\|$ is continuous, since the solution of an SVM is
+# continuous in its sides; and as $\kappa$ grows the constraints weaken and $\|p(\kappa)\|$ does not grow, so
+# the quotient increases strictly, from 0 without end.
 
 
 # %%
@@ -479,20 +484,29 @@ widgets.sliders(
 # $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$ over $\mathcal S$. Let all these $\mu_i$ be positive
 # and the $y_i\, x_{i\alpha_i}$ in $\mathcal S$ independent. Then the signed outputs in $\mathcal S$ differ by
 # bounded amounts only, and so do $\Delta$ and the smallest lead in $\mathcal S$. From here on $\Delta$ is
-# exactly that lead. For those that push
+# exactly that lead, in the stored runs of section 9.6 too. For those that push
 #
 # $$p \cdot a_{it} - \Delta \to c_{it}, \qquad\text{the smallest } c_{it} \text{ being } 0 .$$
 #
 # The two SVMs give the constants $c_{it}$: the forces on $p$ are in proportion to the $\lambda_{it}$ (section
 # 9.4), and in the same way those on $v$ to the $\mu_i$.
 #
-# Let $\varepsilon > 0$ be the smallest excess of $p_{\mathrm{rel}} \cdot a_{it}$ over 1 among the idle
-# comparisons of $\mathcal S$. Next to the forces of those that push, theirs fall like
-# $e^{-\varepsilon \Delta}$ or faster, and the forces from outside $\mathcal S$ fall faster still. The
-# integral of $e^{-\varepsilon \Delta}$ over $\Delta$ is finite, so all they ever do to $p$ adds up to a
-# bounded vector:
+# Then
 #
 # $$p = \Delta\, p_{\mathrm{rel}} + \text{a bounded rest} .$$
+#
+# <details><summary>Why</summary>
+#
+# Let $\varepsilon > 0$ be the smallest excess of $p_{\mathrm{rel}} \cdot a_{it}$ over 1 among the idle
+# comparisons of $\mathcal S$. So far we know $p = \Delta\, p_{\mathrm{rel}} + o(\Delta)$. Hence next to the
+# forces of those that push, theirs fall nearly like $e^{-\varepsilon \Delta}$, that is at least as fast as
+# $e^{-\varepsilon' \Delta}$ for every $\varepsilon' < \varepsilon$; and the forces from outside $\mathcal S$
+# fall faster still. The integral of $e^{-\varepsilon' \Delta}$ over $\Delta$ is finite, so all that these
+# forces ever do to $p$ adds up to a bounded vector.
+#
+# What remains of $p$ is a sum of the independent $a_{it}$ that push. Their leads, $\Delta$ up to bounded
+# amounts, fix its coefficients, and $\Delta\, p_{\mathrm{rel}}$ has the leads $\Delta$.
+# </details>
 #
 # The angle to $p_{\mathrm{rel}}$ is therefore at most of the order $1/\Delta$, that is $1/\log \|v\|$; and
 # after $t$ plain steps $\|v\|$ is itself only about $\log t$ (lesson 01).
@@ -552,23 +566,23 @@ def as_one(on_v, on_p, largest):
 
 
 # %%
-firsts = [1.0, 2.0, 2.5, 2.7]  # token (first, -1) of sequence 2 in four toys; the last two: section 9.8
-X, y = np.stack([toy(0.5)[0]] * 4), toy(0.5)[1]
+firsts = [1.0, 2.0]  # token (first, -1) of sequence 2 in two toys
+X, y = np.stack([toy(0.5)[0]] * 2), toy(0.5)[1]
 X[:, 1, 1, 0] = firsts
-a = X[:, :2, 1]  # the comparisons in S, (4 toys, 2, 2)
+a = X[:, :2, 1]  # the comparisons in S, (2 toys, 2, 2)
 p_rel = np.array([token_svm(x, np.array([1.0, 1, 0])) for x in X])
-lam = np.array([np.linalg.solve(a[k].T, p_rel[k]) for k in range(4)])
-mu = np.array([np.linalg.solve((y[:2, None] * a[k]).T, label_svm(X[k, :, 1], y)) for k in range(4)])
-c = np.array([lasting_leads(np.ones(2), mu[k], lam[k]) for k in range(4)])  # in each toy all g are equal
+lam = np.array([np.linalg.solve(a[k].T, p_rel[k]) for k in range(2)])
+mu = np.array([np.linalg.solve((y[:2, None] * a[k]).T, label_svm(X[k, :, 1], y)) for k in range(2)])
+c = np.array([lasting_leads(np.ones(2), mu[k], lam[k]) for k in range(2)])  # in each toy all g are equal
 print("lambda, mu and c with (2, -1):", lam[1], mu[1], c[1])
-assert np.allclose(c[:2], [[0, 0], [0, np.log(2)]], atol=1e-5), again.format("09.3")
+assert np.allclose(c, [[0, 0], [0, np.log(2)]], atol=1e-5), again.format("09.3")
 
 # %%
 runs = {
     "plain": descend(X, y, 1.0, 10_000, lr=1.0, rule=plainly),
     "as one": descend(X, y, 1.0, 10_000, lr=0.1, rule=as_one),
 }
-leads = {name: np.einsum("kbd,bid->kbi", p, a) for name, (_, p) in runs.items()}  # (10,001, 4 toys, 2)
+leads = {name: np.einsum("kbd,bid->kbi", p, a) for name, (_, p) in runs.items()}  # (10,001, 2 toys, 2)
 Delta = {name: lead.min(axis=-1) for name, lead in leads.items()}
 differ = {name: lead[..., 1] - lead[..., 0] for name, lead in leads.items()}
 off_ray = {name: degrees(p) - degrees(p_rel) for name, (_, p) in runs.items()}
@@ -578,7 +592,7 @@ for name, steps in (("as one", [2, 36, 200, 10_000]), ("plain", [2, 28, 10_000])
         numbers = j, Delta[name][j, 1], differ[name][j, 1], off_ray[name][j, 1]
         print("{:6s} {:15,d} {:10.2f} {:17.2f} {:21.2f}".format(name, *numbers))
 print(f"as one, at the end: ||v|| = {np.linalg.norm(runs['as one'][0][-1, 1]):.0f}")
-assert np.allclose(differ["as one"][-1, :2], c[:2, 1], atol=0.005)
+assert np.allclose(differ["as one"][-1], c[:, 1], atol=0.005)
 assert np.allclose(off_ray["as one"][[2, 36, 200, 10_000], 1], [-4.10, -1.19, -3.23, -1.74], atol=0.02)
 
 
@@ -618,9 +632,10 @@ show(
 # frame). Dashed: if the leads differed by $\log 2$ from the start.
 #
 # No: with $(2, -1)$ $p$ turns **towards $p_{\mathrm{rel}}$, then away, then back**, all the while below it,
-# and the plain run ends on the way out. At first $\Delta$ outgrows the difference of the leads; then this
-# difference grows the faster, until it stops at $\log 2$. The run as one ends at $\|v\| = 999$. Since $\|v\|$
-# grows like $\log t$, plain descent would need about $e^{999}$ steps.
+# and the plain run ends on the way out. The angle follows the quotient of the two leads' difference and
+# $\Delta$: about 0.03 at step 36, 0.10 at step 200, 0.05 at the end. The run as one ends at $\|v\| = 999$.
+# Since $\|v\|$ grows like $\log t$ in plain descent (lesson 01, as $\|v_{\mathrm{mm}}\| = 1$), that would
+# take about $e^{999}$ plain steps.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Problems at random
@@ -633,8 +648,8 @@ show(
 # Here the choice $\alpha$ is *read off the end of the run*: the heaviest token of each sequence. It gives the
 # SVMs, and $\omega$ gives $\kappa$. A run is **decided** at a step where every sequence has at least 0.99 of
 # its attention on one token. We *compare* the runs that are decided at the end and whose tight and relaxed
-# SVMs are over 8 degrees apart. The $g_{it}$ and the independence of the $a_{it}$ go unchecked. **Predict:**
-# is a head of speed 8 fast enough for $p$ to end at the relaxed SVM?
+# SVMs are over 8 degrees apart. The $g_{it}$ go unchecked. **Predict:** is a head of speed 8 fast enough for
+# $p$ to end at the relaxed SVM?
 
 # %%
 joint = measured("09.joint").load()  # 360 problems at 3 speeds, after 3,000 and 30,000 steps
@@ -650,14 +665,19 @@ print("Within a degree: v of the label SVM, p of the tight, the relaxed, the sof
 print("  speed  decided of 360      of these v    compared", *(f"{name:>9s}" for name in names))
 for speed, numbers in zip([*joint.speed.values, "all"], [*counts.T, counts.sum(axis=1)], strict=True):
     print("{:>7} {:15d} {:15d} {:11d} {:9d} {:9d} {:9d}".format(speed, *numbers))
+typical = angle.v.sel(steps=30_000).where(decided).median("trial").values
+print("v to the label SVM, median degrees at the three speeds: {:.2f}, {:.2f}, {:.2f}".format(*typical))
 assert counts.sum(axis=1).tolist() == [969, 941, 459, 131, 42, 449]
 
 # %% [markdown]
-# Not in most problems: of the 87 compared runs at speed 8 only 35 end within a degree of the relaxed SVM.
+# Not in most of them: of the 87 compared runs at speed 8 only 35 end within a degree of the relaxed SVM.
 # **Within a degree of the softened SVM end all 87, and 449 of the 459 at the three speeds.** The other ten we
-# did not look into.
+# did not look into. Of the 28 runs whose $v$ is over a degree off its label SVM, 25 have speed 0.125, where
+# $\|v\|$ is 375 at most and the median angle largest.
 #
-# **As one**, near the path of plain descent, we train 240 random problems at each of four sizes.
+# **As one**, near the path of plain descent, we train 240 random problems of the same kind at each of four
+# sizes, with steps of 0.1 for the pair $(v, p)$. The choice, and with it $p_{\mathrm{rel}}$, is read off at
+# steps 3,000 and 30,000; in the runs of the table it is the same at both.
 
 
 # %%
@@ -666,18 +686,23 @@ stored = measured("09.pair").load()  # 960 problems trained as one, after 3,000 
 undecided = stored.most.values < 0.99  # (4 sizes, 2 times, 240 runs, 8 sequences)
 both = ~undecided.any(axis=(1, 3))  # decided at both steps
 off, Deltas = np.degrees(np.arccos(stored.relaxed.values.clip(max=1))), stored.Delta.values
-print(f"{both.sum()} of {both.size} runs are decided at both steps; their medians:")
-for name, part in (("degrees to p_rel", off), ("Delta", Deltas)):
-    print(f"{name:16s} step 3,000 {np.median(part[:, 0][both]):6.2f}   30,000", end=" ")
-    print(f"{np.median(part[:, 1][both]):6.2f}   quotient {np.median((part[:, 1] / part[:, 0])[both]):.2f}")
-spread = np.quantile((Deltas[:, 1] / Deltas[:, 0])[both], [0.05, 0.95])
-print("in nine runs of ten the quotient of Delta is between {:.2f} and {:.2f}".format(*spread))
+print("                       degrees to p_rel: medians       Delta: medians")
+print(" n  T   d  decided    3,000  30,000  quotient     3,000  30,000  quotient")
+shapes = [" 3  2   5", " 4  4   6", " 6  3   9", " 8  3  12", "     all"]
+groups = [*(both & row for row in np.eye(4, dtype=bool)[..., None]), both]
+for shape, group in zip(shapes, groups, strict=True):
+    print(f"{shape} {group.sum():8d}", end=" ")
+    for part in (off, Deltas):
+        early, late = part[:, 0][group], part[:, 1][group]
+        print(f"{np.median(early):8.2f} {np.median(late):7.2f} {np.median(late / early):9.2f}", end="  ")
+    print()
 assert both.sum() == 415
+assert not np.nan_to_num(np.diff(stored.choice.values, axis=1))[:, 0][both].any()  # the same choice
 
 # %% [markdown]
 # **After 30,000 steps $p$ is still 5.8 degrees away from the relaxed SVM**, in the median: this is how near
-# it gets. From step 3,000 on the angle has fallen by about a third, like $1/\Delta$. (No test of that law:
-# $\Delta$ grows by much the same factor in all runs.)
+# it gets. From step 3,000 on the angle fell to 0.69 of what it was, in the median, and $1/\Delta$ to 0.63.
+# (No test of that law: $\Delta$ grows by about the same factor at every size.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 What attention is left
@@ -686,29 +711,34 @@ assert both.sum() == 415
 # attention. We take as the choice $\alpha_i$ of such a sequence **that one of its two heaviest tokens which
 # has the larger score at the run's $v$**, since the force of the two moves $p$ towards it.
 #
-# Outside $\mathcal S$ let $p \cdot a_{it}$ be the lead of the choice over the other of
-# the two tokens, and $\tau = p_{\mathrm{rel}} \cdot a_{it} \ge 0$ the same lead at $p_{\mathrm{rel}}$. We
-# take over $p = \Delta\, p_{\mathrm{rel}} +$ a bounded rest from section 9.5, although its argument does not
-# cover undecided sequences:
+# Outside $\mathcal S$ let $p \cdot a_{it}$ be the lead of the choice over the other of the two tokens, and
+# $\tau = p_{\mathrm{rel}} \cdot a_{it} \ge 0$ the same lead at $p_{\mathrm{rel}}$. We take over
+# $p = \Delta\, p_{\mathrm{rel}} +$ a bounded rest from section 9.5, although its argument does not cover
+# undecided sequences:
 #
 # $$p \cdot a_{it} = \tau\, \Delta + \text{a bounded rest} .$$
 #
-# **If $\tau > 0$** the lead grows without end. The sequence decides, but **late**, since $\Delta$ grows only
+# **If $\tau > 0$** the lead grows without end. The sequence decides, but late, since $\Delta$ grows only
 # like $2 \log \|v\|$.
 #
-# **If $\tau = 0$**, the side 0 is met with equality. Suppose that its multiplier is positive (we check $\tau$
-# alone). Then the other sequences that push lower this lead, and it stays bounded only if its own sequence
-# pushes too. While both tokens keep weight, the attention in that force is no small factor, so its exponent
-# is $u_i$ alone. The exponent of those that push in $\mathcal S$ is $u_{\min} + \Delta$. Both forces carry a
-# factor in proportion to $\|v\|$ and change $p$ equally fast, so the two exponents differ by a bounded amount
-# only:
+# **If $\tau = 0$**, the side 0 is met with equality. Suppose that its multiplier $\lambda_{it}$ is positive
+# (we check $\tau$ alone). As $p_{\mathrm{rel}}$ is the sum of all $\lambda\, a$ that push,
 #
-# $$u_i \approx u_{\min} + \Delta, \qquad\text{at } v_{\mathrm{mm}} \text{ the output}\qquad
-# u_i / u_{\min} \approx 1 + \Delta / u_{\min} ,$$
+# $$0 = p_{\mathrm{rel}} \cdot a_{it} = \text{the part of the others} + \lambda_{it}\, \|a_{it}\|^2 .$$
 #
-# the second up to the order $1/u_{\min}$. We call $1 + \Delta / u_{\min}$ the **level**. It sinks to 1. **So
-# not a token but the mixture lies at the level**, if it can: a mixture below the level has the smaller
-# exponent, and its force raises the lead; above the level the others lower it.
+# So the others lower this lead, and it stays bounded only if its own sequence pushes too. While both tokens
+# keep weight, the attention in that force is no small factor, so its exponent is $u_i$ alone. The exponent of
+# those that push in $\mathcal S$ is $u_{\min} + \Delta$, up to a bounded amount. Both forces carry a factor
+# in proportion to $\|v\|$ and change $p$ equally fast, so the two exponents differ by a bounded amount only.
+# Division by $u_{\min}$ gives the output of the mixture at $v_{\mathrm{mm}}$:
+#
+# $$u_i = u_{\min} + \Delta + \text{a bounded amount}, \qquad
+# \frac{u_i}{u_{\min}} \approx 1 + \frac{\Delta}{u_{\min}} ,$$
+#
+# the second up to the order $1/u_{\min}$. We call $1 + \Delta / u_{\min}$ the **level**. It sinks to 1, and
+# on its way it tells more than 1 would: $\Delta$ grows, what it leaves out does not. **So not a token but the
+# mixture comes near the level**, if it can: a mixture below it has the smaller exponent, and its force raises
+# the lead; above the level the others lower it.
 
 # %% [markdown]
 # ### Exercise 09.4: What attention is left
@@ -718,7 +748,8 @@ assert both.sum() == 415
 # Two tokens share the attention of a sequence outside $\mathcal S$. At $v_{\mathrm{mm}}$ its choice has the
 # output `upper`, the other token `lower`. The lead is `lead`; `tau` is $\tau$. Predict the attention of the
 # choice after `factor` times as many steps of the run as one ($\|v\|$ grows like them), when the level is
-# `level`. If $\tau > 0$, the bounded rest stays as it is; if $\tau = 0$, there was time enough.
+# `level`. If $\tau > 0$, the bounded rest stays as it is; if $\tau = 0$, take the mixture to be at the level
+# if it can be there, and the attention to have gone all the way if it cannot.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -751,75 +782,111 @@ check("09.4", later_attention)
 # %% [markdown]
 # The third sequence of the toy now gets the tokens $(0, q)$ and $(\tau, 1 + q)$. The other two sequences
 # alone lead to $p_{\mathrm{rel}} = (1, 0)$, which gives its second token the lead $\tau$. With the second
-# token $(-\frac12, 1 + q)$ instead, $p_{\mathrm{rel}} = (2, 1)$ meets the side 0. (We take $\Delta$ from
-# sequences 1 and 2 alone: where the choice loses in the end, $p_{\mathrm{rel}}$ is $(1, 0)$ again.)
-# **Predict:** with $q = 1.2$ both tokens lie above the level. Which of them is left?
+# token $(-\frac12, 1 + q)$ instead, $p_{\mathrm{rel}} = (2, 1)$ meets the side 0. **Predict:** with $q = 1.2$
+# both tokens lie above the level. Which of them is left?
 
 # %%
-third = np.array([(-0.5, 0.2), (-0.5, 0.8), (-0.5, 1.2), (0.3, 0.5), (0.3, 0.2)])  # first coordinate, q
+third = np.array([(-0.5, 0.2), (-0.5, 0.8), (-0.5, 1.2), (0.3, 0.6), (0.3, 0.3)])  # first coordinate, q
 X, y = np.stack([toy(0.0)[0]] * 5), toy(0.0)[1]
 X[:, 2] = [[(0, q), (first, 1 + q)] for first, q in third]
 v, p = descend(X, y, 1.0, 10_000, lr=0.5, rule=as_one, every=100)
-kept = attention(p, X)[:, :, 2, 1]  # (101, 5), on the second token
-lead = np.log(kept / (1 - kept))
-Delta_1 = np.einsum("bd,bid->bi", p[1], X[:, :2, 1]).min(axis=1)  # at step 100; p_rel has the leads 1
-levels = 1 + (Delta_1 + 2 * np.log(100)) / (100 * np.linalg.norm(v[1], axis=1))  # u_min is about ||v||
+s = attention(p, X)[:, :, 2]  # (101, 5, 2): of the third sequence
+kept, lead = s[..., 1], np.log(s[..., 1] / s[..., 0])
+Delta_toy = np.einsum("kbd,bid->kbi", p, X[:, :2, 1]).min(axis=-1)
+u = y * np.einsum("kbit,bitd,kbd->kbi", attention(p, X), X, v)
+u_min = u.min(axis=-1)
+levels = 1 + (Delta_toy[3] + 2 * np.log(10)) / (10 * u_min[3])  # u_min grows like ||v||
+print("                step 300   step 3,000: foretold, with 1 for the level, found   step 10,000")
 told = []
 for k, (first, q) in enumerate(third):
-    told.append(later_attention(100, lead[1, k], max(first, 0.0), levels[k], 1 + q, q))
-    numbers = max(first, 0.0), q, kept[1, k], told[k], kept[-1, k]
-    print("tau {:.1f}, q {}: step 100 {:.2f}, step 10,000 foretold {:.3f}, found {:.3f}".format(*numbers))
-assert abs(kept[-1] - told).max() < 0.004, again.format("09.4")
+    tau = max(first, 0.0)
+    told.append(later_attention(10, lead[3, k], tau, levels[k], 1 + q, q))
+    with_one = later_attention(10, lead[3, k], tau, 1.0, 1 + q, q)
+    numbers = tau, q, kept[3, k], told[k], with_one, kept[30, k], kept[100, k]
+    print("tau {:.1f}, q {:.1f} {:11.3f} {:22.3f} {:23.3f} {:6.3f} {:12.3f}".format(*numbers))
+for k in (0, 1):
+    print(f"q {third[k, 1]}, steps 1,000, 3,000, 10,000: u_3 - u_min", end=" ")
+    print((u[:, k, 2] - u_min[:, k])[[10, 30, 100]].round(2), end="   ")
+    print("Delta", Delta_toy[[10, 30, 100], k].round(2))
+assert abs(kept[30] - told).max() < 0.004, again.format("09.4")
 
 # %% [markdown]
-# **Right either way, this sequence keeps the token with the lower score**: it does not push, and the others
-# take its lead down.
+# The token with the *lower* score is left. **Right either way, this sequence does not push**, and the others
+# take its lead down. With $q = 0.2$ and $0.8$ the mixture is above 1 and on its way down, and the level says
+# where it has got to better than the 1 at which it ends. **The last two lines test the law itself:**
+# $u_3 - u_{\min}$ grows as $\Delta$ does and stays 2 below it, the bounded amount that the level leaves out.
 #
-# **On random problems** we take the sequences outside $\mathcal S$ that are undecided at step 3,000, from all
-# 960 runs, and foretell their attention at step 30,000, as if the two heaviest tokens were alone. We compare
-# two other guesses: that attention stays as it is, and the constant that does best in hindsight.
+# <details><summary>Why 2</summary>
+#
+# Sequences 2 and 3 push here: $(2, 1) = 5\, (1, -1) + 6\, (-\frac12, 1)$. Both factors $g$ are $\|v\|$, about,
+# so the forces $e^{-(u_{\min} + \Delta)}$ and $e^{-u_3}\, s (1 - s)$ are as 5 to 6. In the end
+# $s (1 - s) = 0.16$, and $u_3 - u_{\min} - \Delta$ is $\log(0.16 \cdot \frac56)$, about $-2.01$.
+# </details>
+
+# %% [markdown]
+# ## 9.8 The same on random problems *(optional)*
+#
+# We take the sequences outside $\mathcal S$ that are undecided at step 3,000, from all 960 runs, and foretell
+# their attention at step 30,000, as if the two heaviest tokens of step 3,000 were alone and stayed the
+# heaviest. We compare three other guesses: the same with 1 for the level, that attention stays as it is, and
+# the constant that does best in hindsight.
 
 
 # %%
 # Stored too, for each run: u_min; for each sequence: choice, a token; lead and tau, see above; upper, lower,
-# see 09.4; in_S, 1 or 0. tau is NaN in the one run without a p_rel.
+# see 09.4; output, that of the mixture at v_mm; in_S, 1 or 0. tau is NaN in the one run without a p_rel.
 tau, lead, choice = stored.tau.values[:, 0], stored.lead.values.copy(), stored.choice.values
 lead[:, 1] *= np.where(choice[:, 1] == choice[:, 0], 1, -1)  # that of the choice at step 3,000
 stays, found = 1 / (1 + np.exp(-lead.swapaxes(0, 1)))  # attention of the choice at the two steps
 outside = undecided[:, 0] & (stored.in_S.values[:, 0] == 0)
-soft, late = outside & (tau < 1e-4), outside & (tau > 0.01)
-level = (1 + (Deltas[:, 0] + 2 * np.log(10)) / (10 * stored.u_min.values[:, 0]))[..., None]
+zero, positive = outside & (tau < 1e-4), outside & (tau > 0.01)
+u_mins = stored.u_min.values
+level = (1 + (Deltas[:, 0] + 2 * np.log(10)) / (10 * u_mins[:, 0]))[..., None]
 upper, lower = stored.upper.values[:, 0], stored.lower.values[:, 0]
 foretell = np.vectorize(later_attention, otypes=[float])
-told = foretell(10.0, lead[:, 0], np.where(late, tau, 0.0), level, upper, lower)
+told, with_one = (
+    foretell(10.0, lead[:, 0], np.where(positive, tau, 0.0), at, upper, lower) for at in (level, 1.0)
+)
 
 
-def within(guess, group):
-    """How many attentions of a group of sequences are within 0.01 of a guess."""
-    return (abs(found - guess) < 0.01)[group].sum()
+def within(guess, group, near):
+    """How many attentions of a group of sequences are nearer to a guess than that."""
+    return (abs(found - guess) < near)[group].sum()
 
 
 hits, guesses = [], np.linspace(0, 1, 101)
-print("within 0.01   sequences   foretold   as at 3,000   best constant")
-for name, group in (("tau = 0", soft), ("late", late)):
-    best = guesses[np.argmax([within(guess, group) for guess in guesses])]
-    hits.append([group.sum(), within(told, group), within(stays, group), within(best, group)])
-    print("{:11s} {:11d} {:10d} {:13d} {:11d}, {:.2f}".format(name, *hits[-1], best))
-beyond = soft & (lower >= 1)
+print("             within  sequences  foretold  with 1  as at 3,000  best constant")
+for name, group, near in (("tau = 0", zero, 0.01), ("tau = 0", zero, 0.003), ("tau > 0.01", positive, 0.01)):
+    best = guesses[np.argmax([within(guess, group, near) for guess in guesses])]
+    hits.append([group.sum(), *(within(guess, group, near) for guess in (told, with_one, stays, best))])
+    print("{:12s} {:6} {:10d} {:9d} {:7d} {:12d} {:8d}, {:.2f}".format(name, near, *hits[-1], best))
+beyond, missed = zero & (lower >= 1), abs(found - told) >= 0.01
+for step, k in (("3,000", 0), ("30,000", 1)):
+    over = (stored.output.values[:, k] - 1) * u_mins[:, k, :, None]
+    medians = np.median(over[zero & ~beyond]), np.median((Deltas[:, k, :, None] + 0 * over)[zero & ~beyond])
+    print(f"tau = 0, a token below 1, step {step}: median", end=" ")
+    print("of u - u_min {:.1f}, of Delta {:.1f}".format(*medians))
+for name, group in (("tau = 0, a token below 1", zero & ~beyond), ("tau > 0.01", positive)):
+    above = missed & group & (found > told)
+    print(f"{name}: {(missed & group).sum()} misses, {above.sum()} above; of these", end=" ")
+    print(f"{(above & (found < stays)).sum()} below their attention at step 3,000")
+other = (choice[:, 0] != choice[:, 1]) | (abs(stored.lower.values[:, 1] - lower) > 1e-3)
+counts = [(other & group & m).sum() for group in (zero, positive) for m in (True, missed)]
+print("another pair or v_mm at step 30,000: {} with tau = 0, {} missed; {} and {}".format(*counts))
 medians = np.median(stays[beyond]), np.median(found[beyond])
-print(f"both tokens above 1: {(found < stays)[beyond].sum()} of {beyond.sum()} lose attention,", end=" ")
-print("in the median from {:.2f} to {:.2f}".format(*medians))
-between = outside & (tau >= 1e-4) & ~late
+print(f"both tokens above 1: {(found < stays)[beyond].sum()} of {beyond.sum()} lower their choice,", end=" ")
+print("medians {:.2f} and {:.2f}".format(*medians))
+between = outside & (tau >= 1e-4) & ~positive
 print(f"left out: {(undecided[:, 0] & ~outside).sum()} undecided in S, {between.sum()} with a tau between")
-assert hits == [[491, 335, 84, 45], [201, 134, 65, 103]], again.format("09.4")
+assert [row[:3] for row in hits] == [[491, 335, 278], [491, 240, 47], [201, 134, 134]], again.format("09.4")
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(5.6, 4.4))
 ax.plot([0, 1], [0, 1], "--", color=BLACK, linewidth=1.2, zorder=0)
 for group, marker, color, label in (
-    (soft & ~beyond, "o", BLUE, r"$\tau = 0$"),
+    (zero & ~beyond, "o", BLUE, r"$\tau = 0$, a token below 1"),
     (beyond, "s", GREEN, r"$\tau = 0$, both tokens above 1"),
-    (late, "^", ORANGE, r"$\tau > 0.01$"),
+    (positive, "^", ORANGE, r"$\tau > 0.01$"),
 ):
     ax.plot(told[group], found[group], marker, color=color, markersize=4, alpha=0.5, label=label)
 ax.set(xlabel="attention foretold from step 3,000", ylabel="attention at step 30,000")
@@ -827,59 +894,22 @@ ax.legend(loc="lower right", bbox_to_anchor=(1, 0.06))
 show(
     fig,
     alt="Attention of the choice found at step 30,000 against the attention foretold: most points lie on the "
-    "diagonal from 0 to 1, some above. Those with both tokens above 1 stand over 0, up to 0.55.",
+    "diagonal from 0 to 1. Off it most circles are above and most triangles below. The squares, with both "
+    "tokens above 1, stand over 0, many at the bottom, the highest at 0.55.",
 )
 
 # %% [markdown]
-# **Figure 4.** Dashed: as foretold. Squares: both tokens above 1. **With $\tau = 0$ the attention is foretold
-# within 0.01 for 335 of 491 sequences**; the other guesses hit 84 and 45. Most misses lie above the line of
-# Figure 4. Of the 201 late sequences 134 are foretold; but the constant 0.99 does well too (103), since many
-# have nearly decided.
+# **Figure 4.** Dashed: as foretold. **With $\tau = 0$ the attention is foretold within 0.01 for 335 of 491
+# sequences, and within 0.003 for 240**; with 1 in the place of the level for 278 and 47. From step 3,000 to
+# 30,000 the median of $u - u_{\min}$ grows by as much as that of $\Delta$ and is 2 below it both times, as in
+# the toy. (The $u$ here is $u_{\min}$ times the output of the mixture at $v_{\mathrm{mm}}$.)
 #
-# All 28 sequences with both tokens above 1 lose attention, as they should, but are far from the end.
-
-# %% [markdown]
-# ## 9.8 How late the leads settle *(optional)*
-#
-# Exercise 09.3 says where the leads end. To first order, what they still lack is a sum of three parts. One
-# dies like $e^{-\nu \Delta}$. Here $\nu$ is the smallest eigenvalue of the matrix
-# $(a_j \cdot a_k)\, \lambda_k$, with $j$ and $k$ running over those that push, apart from the eigenvalue 1
-# that belongs to equal shifts of all leads: they change no difference. A second part comes from $v$ and dies
-# like $e^{-\Delta/2}$, a third from the idle comparisons of $\mathcal S$ and dies like
-# $e^{-\varepsilon \Delta}$. The slowest is left in the end: the rate is $\min(\nu, \frac12, \varepsilon)$. In
-# the toy no comparison of $\mathcal S$ is idle, so only $\nu$ and $\frac12$ count.
-#
-# <details><summary>Why</summary>
-#
-# Write the leads as $\zeta + c_k + \delta_k$; then the forces are in proportion to
-# $\lambda_k\, e^{-\delta_k}$. Let $\zeta$ be a clock that goes on by 1 while $p$ moves by
-# $\sum_k \lambda_k\, e^{-\delta_k}\, a_k$. Meanwhile lead $j$ moves by
-# $\sum_k (a_j \cdot a_k)\, \lambda_k\, e^{-\delta_k}$, and if all $\delta_k = 0$, that is
-# $p_{\mathrm{rel}} \cdot a_j = 1$. So for small $\delta$
-# $$\frac{d\delta_j}{d\zeta} \approx - \sum_k (a_j \cdot a_k)\, \lambda_k\, \delta_k ,$$
-# and $\zeta$ grows as fast as $\Delta$.
-#
-# Moreover $v$ is off its ray by a bounded vector, so each $\log g_{it}$ is off by about
-# $1/\|v\| \approx e^{-\Delta/2}$, and this drives $\delta$. In the same way an idle comparison of
-# $\mathcal S$ adds a force like $e^{-\varepsilon \zeta}$.
-# </details>
-
-# %%
-# In section 9.5 we trained these toys as one: a, lam, c, differ and Delta are from there.
-nu = np.array([np.trace(a[k] @ a[k].T * lam[k]) - 1 for k in range(4)])  # of the two eigenvalues one is 1
-lack = c[:, 1] - differ["as one"]  # (10,001, 4 toys)
-print("token            nu   slope of -log(lack) in Delta from step 1,000 to 10,000, and over nu")
-slope = np.zeros(4)
-for k in (1, 2, 3):  # with (1, -1), the mirror images, both leads are equal at the end
-    shrunk = np.log(lack[1_000, k] / lack[10_000, k])
-    slope[k] = shrunk / (Delta["as one"][10_000, k] - Delta["as one"][1_000, k])
-    print(f"({firsts[k]}, -1) {nu[k]:8.2f} {slope[k]:8.2f} {slope[k] / nu[k]:8.2f}")
-assert abs(slope[2:] / nu[2:] - 1).max() < 0.15 < 0.3 < slope[1] / nu[1] - 1
-
-# %% [markdown]
-# With $(2.5, -1)$ and $(2.7, -1)$, where $\nu$ is well below $\frac12$, the slope is within 15% of $\nu$.
-# With $(2, -1)$ it is not: there $\nu = \frac49$ is close to $\frac12$, and neither rate alone describes so
-# short a stretch.
+# Of the 135 blue misses 111 lie above the line; 92 of these are lower than at step 3,000, but not yet where
+# they should be. Of the 201 sequences with $\tau > 0.01$ 134 are foretold; but the constant 0.99 does well
+# too (103), since many have nearly decided. Their misses lie nearly all below the line; we did not find out
+# why. That another pair is the heaviest, or $v_{\mathrm{mm}}$ another one, explains at most 13 misses with
+# $\tau = 0$ and 14 of the others. All 28 sequences with both tokens above 1 lower their choice, as they
+# should, the median from 0.28 to 0.09.
 
 # %% [markdown]
 # ## Questions
@@ -888,6 +918,13 @@ assert abs(slope[2:] / nu[2:] - 1).max() < 0.15 < 0.3 < slope[1] / nu[1] - 1
 # <details><summary>Answer</summary>
 #
 # All three sequences are in $\mathcal S$: every $u_i^*$ is 1, so every side is 1, whatever $\kappa$ is.
+# </details>
+#
+# Plain descent should end at the relaxed SVM. Why may a run that you stop look as if it ended elsewhere?
+# <details><summary>Answer</summary>
+#
+# The ratio has to pass the critical one first, and from then on the angle falls only like $1/\Delta$, with
+# $\Delta \approx 2 \log \log t$. In Figure 3 it even grows for a while.
 # </details>
 
 # %%
@@ -899,7 +936,7 @@ progress("09")
 # Under the conditions of section 9.4 $v$ has the direction of the **label SVM** and $p$ that of an
 # **Att-SVM**: tight at ratio 0, softened in between, *relaxed* from a **critical ratio** on. Plain descent
 # should end at the relaxed one, but $\Delta$ grows only like $2 \log \log t$. An undecided sequence with
-# $\tau = 0$ (multiplier positive) keeps a mixture at the **level**, if one of its tokens is below it. These
+# $\tau = 0$ (multiplier positive) keeps a mixture near the **level**, if one of its tokens is below it. These
 # are arguments, not theorems, and they do not foretell which choice $\alpha$ wins.
 #
 # | claim | prediction | measured |
@@ -908,7 +945,7 @@ progress("09")
 # | random, fixed speed: $v$ | label SVM | 941 of 969 runs within 1 degree |
 # | the same: $p$ | softened SVM | 449 of 459 compared runs within 1 degree |
 # | random, as one: $p$ | relaxed SVM, slowly | 415 runs: median angle 8.4, ten times later 5.8 degrees |
-# | undecided, $\tau = 0$: attention | exercise 09.4 | 335 of 491 within 0.01 (if it stayed: 84) |
+# | undecided, $\tau = 0$: attention | exercise 09.4 | 335 of 491 within 0.01 (with level 1: 278) |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
