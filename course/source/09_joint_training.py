@@ -97,7 +97,7 @@ def forces(v, p, X, y):
 # %% [markdown]
 # Both vectors start at zero and take normalised steps: $v$ moves by $0.1\,\omega$ a step, and $p$ by $0.1$
 # (from the second step on, since at $v = 0$ there is no force on $p$). We call $\omega$ the **speed** of the
-# head. **Predict**, if only by a guess: at which of the two lifts does $\omega$ change where $p$ goes?
+# head. **Predict:** at which of the two lifts does $\omega$ change where $p$ goes?
 
 
 # %%
@@ -675,9 +675,9 @@ assert counts.sum(axis=1).tolist() == [969, 941, 459, 131, 42, 449]
 # did not look into. Of the 28 runs whose $v$ is over a degree off its label SVM, 25 have speed 0.125, where
 # $\|v\|$ is 375 at most and the median angle largest.
 #
-# **As one**, near the path of plain descent, we train 240 random problems of the same kind at each of four
-# sizes, with steps of 0.1 for the pair $(v, p)$. The choice, and with it $p_{\mathrm{rel}}$, is read off at
-# steps 3,000 and 30,000; in the runs of the table it is the same at both.
+# **As one**, near the path of plain descent, we train 240 such problems at each of four sizes, with steps of
+# 0.1 for the pair $(v, p)$. The choice, and with it $p_{\mathrm{rel}}$, is read off at steps 3,000 and
+# 30,000; in the runs of the table it is the same at both.
 
 
 # %%
@@ -701,8 +701,8 @@ assert not np.nan_to_num(np.diff(stored.choice.values, axis=1))[:, 0][both].any(
 
 # %% [markdown]
 # **After 30,000 steps $p$ is still 5.8 degrees away from the relaxed SVM**, in the median: this is how near
-# it gets. From step 3,000 on the angle fell to 0.69 of what it was, in the median, and $1/\Delta$ to 0.63.
-# (No test of that law: $\Delta$ grows by about the same factor at every size.)
+# it gets. From step 3,000 on the angle fell to 0.69 of it, $1/\Delta$ to 0.63. (No test of that law: $\Delta$
+# grows by about the same factor at every size.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 What attention is left
@@ -748,8 +748,8 @@ assert not np.nan_to_num(np.diff(stored.choice.values, axis=1))[:, 0][both].any(
 # Two tokens share the attention of a sequence outside $\mathcal S$. At $v_{\mathrm{mm}}$ its choice has the
 # output `upper`, the other token `lower`. The lead is `lead`; `tau` is $\tau$. Predict the attention of the
 # choice after `factor` times as many steps of the run as one ($\|v\|$ grows like them), when the level is
-# `level`. If $\tau > 0$, the bounded rest stays as it is; if $\tau = 0$, take the mixture to be at the level
-# if it can be there, and the attention to have gone all the way if it cannot.
+# `level`. If $\tau > 0$, the bounded rest stays as it is; if $\tau = 0$, there was time enough to
+# reach the level, or the end if no mixture reaches it.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -818,7 +818,7 @@ assert abs(kept[30] - told).max() < 0.004, again.format("09.4")
 #
 # <details><summary>Why 2</summary>
 #
-# Sequences 2 and 3 push here: $(2, 1) = 5\, (1, -1) + 6\, (-\frac12, 1)$. Both factors $g$ are $\|v\|$, about,
+# Sequences 2 and 3 push here: $(2, 1) = 5\, (1, -1) + 6\, (-\frac12, 1)$. Both factors $g$ are about $\|v\|$,
 # so the forces $e^{-(u_{\min} + \Delta)}$ and $e^{-u_3}\, s (1 - s)$ are as 5 to 6. In the end
 # $s (1 - s) = 0.16$, and $u_3 - u_{\min} - \Delta$ is $\log(0.16 \cdot \frac56)$, about $-2.01$.
 # </details>
@@ -895,7 +895,7 @@ show(
     fig,
     alt="Attention of the choice found at step 30,000 against the attention foretold: most points lie on the "
     "diagonal from 0 to 1. Off it most circles are above and most triangles below. The squares, with both "
-    "tokens above 1, stand over 0, many at the bottom, the highest at 0.55.",
+    "tokens above 1, stand over 0 or right next to it, many at the bottom, the highest at 0.55.",
 )
 
 # %% [markdown]
@@ -923,8 +923,8 @@ show(
 # Plain descent should end at the relaxed SVM. Why may a run that you stop look as if it ended elsewhere?
 # <details><summary>Answer</summary>
 #
-# The ratio has to pass the critical one first, and from then on the angle falls only like $1/\Delta$, with
-# $\Delta \approx 2 \log \log t$. In Figure 3 it even grows for a while.
+# The ratio has to pass the critical one first, and even then the angle is of the order $1/\Delta$, with
+# $\Delta \approx 2 \log \log t$. In Figure 3 it grows for a while.
 # </details>
 
 # %%

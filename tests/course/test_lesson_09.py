@@ -149,6 +149,21 @@ def test_a_late_sequence_has_the_attention_foretold_and_a_soft_ones_mixture_is_a
         assert kept[-1, k] == pytest.approx(told, abs=0.006)
 
 
+@pytest.mark.parametrize(("first", "q"), [(-0.5, 0.2), (-0.5, 0.5), (-0.4, 0.3)])
+def test_a_mixtures_output_stays_as_far_below_the_level_as_the_multipliers_say(first, q, lesson):
+    """u_3 - u_min - Delta is log(s (1 - s) lambda_2 / lambda_3), not 0 and not -Delta, at both steps."""
+    X, y = lesson["toy"](0.0)
+    X[2] = [(0, q), (first, 1 + q)]
+    v, p = lesson["descend"](X, y, 1.0, 6000, lr=0.5, rule=lesson["as_one"], every=3000)
+    pushing = np.array([(1, -1), (first, 1)])  # the comparisons of sequences 2 and 3
+    lam = np.linalg.solve(pushing.T, np.linalg.solve(pushing, [1, 0]))
+    for k in (1, 2):
+        s = lesson["attention"](p[k], X)[0, 2]
+        u = y * np.einsum("it,itd,d->i", lesson["attention"](p[k], X)[0], X, v[k, 0])
+        Delta = (X[:2, 1] @ p[k, 0]).min()
+        assert u[2] - u.min() - Delta == pytest.approx(np.log(s.prod() * lam[0] / lam[1]), abs=0.05)
+
+
 @pytest.mark.parametrize("q", [1.1, 1.3])
 def test_with_both_outputs_beyond_the_margin_the_token_with_the_lower_score_is_left(q, lesson):
     kept, margin = with_a_third(lesson, q, (-0.5, -0.4), 6000)
