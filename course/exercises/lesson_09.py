@@ -356,6 +356,20 @@ LEFT = Exercise(
         _left_by(above=np.nan, below=np.nan),
         "No mixture is at the level, but some attention is left. Which way does the lead go if the sequence "
         "never pushes, and which if it always does?",
+        lambda factor, lead, tau, level, upper, lower: (
+            1 - (1 - _sigmoid(lead)) * factor ** (-2 * tau)
+            if tau > 0
+            else _left(factor, lead, tau, level, upper, lower)
+        ),
+        "Right where tau = 0. e^(-lead) is the *quotient* of the two attentions, so near 1/2 the other one "
+        "does not shrink like it: which attention belongs to the later lead?",
+        lambda factor, lead, tau, level, upper, lower: (
+            _left(factor, lead, tau, level, upper, lower)
+            if tau > 0 or lower < level < upper
+            else _sigmoid(lead)
+        ),
+        "Right where some mixture is at the level. Where none is, the lead does not stay: it goes one way "
+        "without end.",
         _left_by(above=0.5, below=0.5),
         "If no mixture is at the level, the lead goes one way without end: which way?",
         _left_by(share=lambda m, upper, lower: m / upper),

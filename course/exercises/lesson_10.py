@@ -286,6 +286,15 @@ THRESHOLD = Exercise(
         "The part of W z along v has the length r |gamma|: in the squared length of W z stands r^2.",
         _threshold_by(length=lambda r, square: np.sqrt(1 + r**2 * square)),
         "Across v the squared length is 1 - gamma^2, not 1: what lies along v is no longer there.",
+        _threshold_by(length=lambda r, square: r * np.sqrt(square) + np.sqrt(1 - square)),
+        "You added the lengths of the two parts of W z. They are at right angles: their squares add up.",
+        _threshold_by(length=lambda r, square: np.sqrt((1 - np.sqrt(square)) ** 2 + r**2 * square)),
+        "Across v z has the length sqrt(1 - gamma^2), not 1 - |gamma|.",
+        _threshold_by(
+            own=lambda r, square: 1 + (r - 1) * np.sqrt(square),
+            length=lambda r, square: np.sqrt(1 + (r**2 - 1) * np.sqrt(square)),
+        ),
+        "|gamma| is the length of a part. In a logit and in a squared length it stands squared.",
         _threshold_by(own=lambda r, square: 1 + r * square),
         "b acts across v only: the query's own logit is 1 - gamma^2 + r gamma^2.",
         _threshold_by(

@@ -199,6 +199,11 @@ FALLS = Exercise(
         "The length of W grows with the power (1 + c) / (rho - 1), not (1 + c) / rho.",
         lambda rho, c: -2 * min(1.0, (1 + c) * (rho - 1) / rho),
         "The dual exponent says how S is measured. W grows with the power (1 + c) / (rho - 1).",
+        lambda rho, c: -2 / (rho - 1),
+        "That is the power 1 / (rho - 1) of S's error, 1/j. But a power multiplies a small *relative* error "
+        "by a constant: 1/j in S is about 1/j in W.",
+        lambda rho, c: -rho / (rho - 1) * min(1.0, (1 + c) / (rho - 1)),
+        "The dual exponent measures S. The divergence is of second order in the error, whatever rho is.",
         lambda rho, c: -rho * min(1.0, (1 + c) / (rho - 1)),
         "Second order, whatever rho is: psi is curved where W_rho's entries are not 0.",
         lambda rho, c: -2 * min(1.0, (1 + c) / (rho - 1)) - 1,

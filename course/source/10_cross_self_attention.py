@@ -531,10 +531,10 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
 # ★★☆ · 12 minutes
 #
 # *Predict before you measure.* Along $v$ the first step is about $T$ times as strong as across. Does a token
-# that asks still put *itself* first? In the form, let $b = 1$ and $r > 0$. Let the head have length one, and
-# the query $z$ too, with the score $\gamma$. A token of length one is ahead of the query itself if and only
-# if its cosine to $W z$ is above a threshold. Return it. From which order of $r$ on do random tokens come
-# ahead: $\sqrt d$, $d$ or $d^2$?
+# that asks still put *itself* first? Let $W$ have the form, with $b = 1$ and the ratio $r > 0$. Let the head
+# have length one, and the query $z$ too, with the score $\gamma$. A token of length one is ahead of the query
+# itself if and only if its cosine to $W z$ is above a threshold. Return it. And, for yourself: from which
+# order of $r$ on do random tokens come ahead, $\sqrt d$, $d$ or $d^2$?
 #
 # <details><summary>Hint 1</summary>
 #

@@ -297,8 +297,8 @@ print("3      the paper              0.21          0.18          0.01")
 #
 # ★★☆ · 10 minutes
 #
-# Step $j$ has the length $j^c$ with $c \ge 0$ (in 15.1, $c = 1/2$). After many steps the divergence falls
-# like $j^q$. Return $q$.
+# Step $j$ has the length $j^c$ with $c \ge 0$ (in section 15.1, $c = 1/2$). After many steps the divergence
+# falls like $j^q$. Return $q$.
 #
 # <details><summary>Hint 1</summary>
 #

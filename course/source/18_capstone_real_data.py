@@ -150,6 +150,7 @@ show(
 # Training makes three of the four heads prefer one patch; head 2 still spreads its attention. The
 # sliders show the same from single positions, in both layers and on the way.
 
+
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
 def heads_at(step, layer, position):
     """What each head looks at from one position."""
@@ -815,8 +816,9 @@ assert apart.whole.sel(setting="base").min() > 0.99
 #
 # A head mixes its tokens, the rows of `X` (T, d), to $z = \sum_t s_t x_t$. For tokens of mean 0, a norm keeps
 # only the direction of $z$, and so the answer is $f = v \cdot z / \lVert z\rVert$, with a readout `v` (d,).
-# For the label `y`, -1 or 1, return the attention $s$, (T,), that makes $y f$ largest: no entry is below 0,
-# and their sum is 1. The tokens are linearly independent, and $y\, v \cdot x_t > 0$ for at least one.
+# (Take $f$ as written for any tokens.) For the label `y`, -1 or 1, return the attention $s$, (T,), that makes
+# $y f$ largest: no entry is below 0, and their sum is 1. The tokens are linearly independent, and $y\, v
+# \cdot x_t > 0$ for at least one.
 #
 # <details><summary>Hint 1</summary>
 #
