@@ -128,13 +128,13 @@ show(
 #
 # ★★☆ · 8 minutes
 #
-# Solve (P) for two signed points $a$ and $b$, without a solver. They are different and do not point in
-# opposite directions. Which constraints are tight (met with equality)?
+# Solve (P) for two signed points $a$ and $b$, without a solver. They are different, not 0, and do not point
+# in opposite directions. Which constraints are tight (met with equality)?
 #
 # <details><summary>Hint: one tight constraint</summary>
 #
-# The shortest $w$ with $a \cdot w \ge 1$ alone is $a / \lVert a \rVert^2$. If $b$ is content with it, you
-# are done.
+# The shortest $w$ with $a \cdot w \ge 1$ alone is $a / \lVert a \rVert^2$. If this $w$ has
+# $b \cdot w \ge 1$ too, you are done.
 # </details>
 #
 # <details><summary>Hint: two</summary>
@@ -301,9 +301,10 @@ check("02.2", proved_angle)
 #
 # $$\max_{\lambda \ge 0} D(\lambda). \tag{D}$$
 #
-# Write $\lambda = \Lambda q$ with normalised $q$. Then $D = \Lambda - \frac12 \Lambda^2 B(q)^2$ is largest at
-# $\Lambda = 1/B(q)^2$, where $D = 1/(2 B(q)^2)$. By the theorem the least $B$ is $\hat\mu$, so the largest
-# $D$ is $1/(2\hat\mu^2) = \frac12 \lVert \hat w \rVert^2$. A best $\lambda$ is a set of **multipliers**.
+# Let some direction separate (else $D$ is unbounded, by section 2.9), and write $\lambda = \Lambda q$ with
+# normalised $q$. Then $D = \Lambda - \frac12 \Lambda^2 B(q)^2$ is largest at $\Lambda = 1/B(q)^2$, where
+# $D = 1/(2 B(q)^2)$. By the theorem the least $B$ is $\hat\mu$, so the largest $D$ is
+# $1/(2\hat\mu^2) = \frac12 \lVert \hat w \rVert^2$. A best $\lambda$ is a set of **multipliers**.
 
 # %% [markdown]
 # So $w$ and $\lambda$ that keep their constraints (*feasible* ones) are optimal exactly when both terms are
@@ -319,6 +320,13 @@ check("02.2", proved_angle)
 #
 # In this lesson **support vectors**, or *points with weight*, are those with $\lambda_i > 0$ for some best
 # $\lambda$. By slackness they are on the strip's edge, $a_i \cdot \hat w = 1$, and they alone make $\hat w$.
+#
+# <details><summary>The solver's numbers</summary>
+#
+# `svm.solve` minimises $\lVert w \rVert$, whose gradient is $w / \lVert w \rVert$ instead of $w$. So its
+# numbers are $1 / \lVert \hat w \rVert = \hat\mu$ times the $\lambda_i$. The sum of the $\lambda_i$ is
+# $\Lambda = 1/\hat\mu^2$, that of the numbers $1/\hat\mu$.
+# </details>
 
 # %%
 # the solver minimises ||w||, not half its square: its numbers sum to 1 / mu_hat, these to 1 / mu_hat**2
@@ -366,7 +374,8 @@ assert np.allclose(lam_hat[[0, 6]], [1 / 3, 5 / 3], atol=1e-4)
 #
 # <details><summary>Hint: the margin</summary>
 #
-# Equal distances are equal to any average of them. Take the one with the old weights.
+# Equal distances are equal to any average of them. Take the one with the old weights. For the best move
+# instead of the worst, change the sign of $r$.
 # </details>
 
 
@@ -426,7 +435,9 @@ assert np.allclose(dual_ascent(A, 8)[-1] @ A, w_hat)
 # Why 145? An update without clipping projects $w$ onto the line $a_i \cdot w = 1$. Once only points 1 and 7
 # have weight, a sweep goes from one line to the other and back. Each projection multiplies the distance of
 # $w$ from $\hat w$ by $\lvert \cos \varphi \rvert$, where $\varphi$ is the angle between $a_1$ and $a_7$.
-# Near $\hat w$ the gap is in proportion to this distance, so a sweep multiplies it by
+# Every such sweep ends on point 7's line, on the same side of $\hat w$. There $\mu(w)$ errs in the first
+# order of this distance, and $B$, least at $\hat q$, only in the second. So near $\hat w$ the gap is in
+# proportion to it, and a sweep multiplies the gap by
 #
 # $$\cos^2 \varphi = \frac{(a_1 \cdot a_7)^2}{\lVert a_1 \rVert^2\, \lVert a_7 \rVert^2} = \frac{1}{145} .$$
 
@@ -473,8 +484,8 @@ for name, ends in (("predicted", both), ("measured", extremes), ("to first order
 assert np.allclose(extremes, both, atol=1e-5), "see exercise 02.3"
 
 # %% [markdown]
-# To first order the move is worth $\pm qr = \pm 0.25$. As the strip has to turn, the worst move costs more
-# than that, and the best one gains less.
+# To first order the move is worth $\pm \hat q_7\, r = \pm 0.25$. As the strip has to turn, the worst move
+# costs more, and the best gains less.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.7 Gradient descent certifies itself
@@ -546,8 +557,8 @@ assert np.allclose((true * t)[-9:], true[-1] * t[-1], rtol=0.01)  # of NGD: fall
 
 # %% [markdown]
 # At the end of both runs the gradient $\bar a_t$ has the larger margin: its gap is the smaller one. The
-# iterate $w_t$ adds up all steps, the bad early ones too, while $\bar a_t$ forgets them. In NGD the early
-# errors average out: ten times the steps leave a tenth of the angle.
+# iterate $w_t$ adds up all steps, the bad early ones too, while $\bar a_t$ is only the next one. NGD's $w_t$
+# outgrows early errors: ten times the steps leave a tenth of the angle.
 
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.8))
@@ -585,21 +596,22 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Left and middle: how far the two margins and the upper bound are from $\hat\mu$. Where the
-# curve of $\bar a_t$ dips, it passes near $\hat w$. Right: the angle of $w_t$, proved and true.
+# curve of $\bar a_t$ dips, its direction passes that of $\hat w$. Right: the angle of $w_t$, proved and true.
 
 # %% [markdown]
 # On the right of Figure 2, part 3 alone proves little about the *angle* of $w_t$. By way of $\bar a_t$ NGD's
-# proof meets the truth, as its weights settle: they tend to $\hat q$.
+# proof meets the truth, as its weights *settle* (tend to $\hat q$) fast.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # *Do NGD's weights always settle, and how fast?* Let the points on the edge all have weight and be affinely
-# independent, and let $q$ be near $\hat q$ already. A step of length $\eta$ is
+# independent, and let $q$ be near $\hat q$ already (that it gets there, 2.8 only measures). A step of length
+# $\eta$ is
 # $\eta\,\bar a / \lVert \bar a \rVert$, and $\lVert \bar a \rVert$ is about $\hat\mu$. So a step moves $w$ by
 # about $\eta$ along $\hat w$, and by $\eta\,\bar a_\perp / \hat\mu$ at right angles to it, where
 # $\bar a_\perp$ is that part of $\bar a$. For $\bar a_\perp$ to vanish, three things have to die out:
 #
 # 1. the part of $\bar a_\perp$ that is made of points with weight, as their $q_i$ are not yet in proportion;
-# 2. the share of the other points, which is their part of the sum of all $q_i$;
+# 2. the share of the other points, which is the sum of their $q_i$;
 # 3. the relative error of $|\ell'(u)| \approx e^{-u}$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -663,7 +675,7 @@ check("02.4", pace)
 # the best weights, and let $\sigma$ be its largest eigenvalue. A short change $v$ of $w$ changes $\bar a$ by
 # $-Cv$. As all points with weight have the same score, $C\hat w = 0$, so only the part
 # $\eta\,\bar a_\perp / \hat\mu$ of a step counts. It multiplies the first thing's part of $\bar a_\perp$ by
-# $I - \eta\, C / \hat\mu$. So this part dies out if and only if
+# $I - \eta\, C / \hat\mu$. So, to first order, this part dies out if and only if
 #
 # $$\eta < \eta^* = \frac{2 \hat\mu}{\sigma} .$$
 #
@@ -671,8 +683,11 @@ check("02.4", pace)
 #
 # A step raises $a_i \cdot w$ by $\eta\hat\mu$ for a point with weight, and by $\eta(\hat\mu + s_i)$ for a
 # point at the distance $s_i$ beyond the edge. So the share of the other points is multiplied by
-# $e^{-\eta s}$, where $s$ is the least $s_i$, and the relative error of $e^{-u}$ by $e^{-\eta\hat\mu}$. In
-# special positions the pace is faster than the largest factor. For example, if all points with weight have
+# $e^{-\eta s}$, where $s$ is the least $s_i$, and the relative error of $e^{-u}$ by $e^{-\eta\hat\mu}$. This
+# error pushes $\bar a_\perp$: a step lowers $\log |\ell'(u_i)|$ by about $\eta\hat\mu\,(1 - e^{-u_i})$, which
+# is not the same for points of unequal weight.
+#
+# In special positions the pace is faster than the largest factor. For example, if all points with weight have
 # the same weight, the error of $e^{-u}$ is the same for all of them, and cancels in $q$.
 # </details>
 
@@ -738,7 +753,7 @@ for name, one, step, marks in (
 # Each of the three things is the slowest somewhere. And the end may come late: for seed 7 the formula is not
 # yet true after 2,000 steps, but it is after 14,000.
 #
-# Now $\eta^*$ on all thirty sets. We call the weights *settled* if $B < 1.001\, \hat\mu$ after 2,500 steps.
+# Now $\eta^*$ on all thirty sets. We count weights as settled if $B < 1.001\, \hat\mu$ after 2,500 steps.
 # We also give each last $w$ the best weights, and prove its angle in both ways of exercise 02.2.
 
 # %%
@@ -762,8 +777,7 @@ for step, count in ((0.5, 3), (0.25, 19), (0.15, 30)):
 # So NGD's weights do not always settle: in all ninety runs they do exactly if $\eta < \eta^*$.
 #
 # Even with the best weights, part 3 proves no better than four or five degrees in the median (question 2 asks
-# why). By way of $\bar a$ the proof is exact: the best weights make $\bar a = \hat a$, and the second leg is
-# 0.
+# why). By way of $\bar a$ the proof is exact: the best weights make $\bar a = \hat a$, along $\hat w$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.9 Where it breaks
@@ -830,8 +844,8 @@ for name, signed in (("our points", A), ("point 3 at (33, -12)", A_far)):
 # %% [markdown]
 # Among our twelve it is points 1 and 7, the support vectors, that can change sides. But this is luck. How far
 # point $i$ gets is the distance of $a_i$ from the **cone** of the others,
-# $\{\sum_{j \ne i} \lambda_j a_j,\ \lambda \ge 0\}$. A cone knows no lengths, the weights do: with point 3
-# far away, it can change sides and has no weight.
+# $\{\sum_{j \ne i} \lambda_j a_j,\ \lambda \ge 0\}$. A cone knows no lengths, the weights do: turned past
+# point 1, point 3 can change sides; far away, it has no weight.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.10 Add a point *(optional)*
@@ -881,7 +895,8 @@ show(
 # <details><summary>Answer</summary>
 #
 # The star's signed point $a$ is then the nearest point of the hull. By the proof of part 2 this needs
-# $a_i \cdot a \ge \lVert a \rVert^2$ for all $i$: no other point is nearer to the line than the star.
+# $a_i \cdot a \ge \lVert a \rVert^2$ for all $i$: the line at right angles to $a$ gets the others right, and
+# none is nearer to it than the star.
 # </details>
 
 
@@ -908,14 +923,14 @@ widgets.sliders(
 # <details><summary>Answer</summary>
 #
 # Yes. Slackness says that weight implies edge, not that edge implies weight. (Lesson 01 called all points on
-# the edge support vectors; for its twelve points this comes to the same.) The four points $(1, \pm 1)$ and
-# $(1, \pm 2)$ are all on the edge, for $\hat w = (1, 0)$. With equal weights the first two alone make
-# $\hat a = (1, 0)$, and so do the last two. So $\hat q$ is not unique: these points are not affinely
-# independent.
+# the edge support vectors; for its twelve points this comes to the same.) The signed points $(1, 0)$ and
+# $(1, 1)$ are both on the edge, for $\hat w = (1, 0)$, but $\hat a = (1, 0)$ has all its weight on the first.
+# (They are affinely independent. The four points $(1, \pm 1)$ and $(1, \pm 2)$ are not, and $\hat q$ is not
+# unique: with equal weights the first two alone make $\hat a$, and so do the last two.)
 # </details>
 #
-# **2.** A $w$ is off by a small angle $\varepsilon$. Why does part 3, even with the best weights, prove so
-# much more?
+# **2.** A $w$ is off by a small angle $\varepsilon$. Why is part 3's angle, even with the best weights, so
+# much larger?
 #
 # <details><summary>Answer</summary>
 #
@@ -932,8 +947,8 @@ progress("02")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - The best direction is that of the shortest $w$ with all $a_i \cdot w \ge 1$, and of the hull's point
-#   nearest to the origin.
+# - If some direction separates, the best is that of the shortest $w$ with all $a_i \cdot w \ge 1$, and of the
+#   hull's point nearest to the origin.
 # - If $w$ separates, any weights prove $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$. By way of $\bar a$ the best
 #   weights prove the exact angle.
 # - Along $\hat w$, a short move is worth its point's weight, where $\hat q$ is unique.
