@@ -98,10 +98,10 @@ A = features(truth, known)
 #
 # ★★☆ · 6 minutes
 #
-# Let $W = U V^\top$ with trainable $U$ of shape $(d_1, m)$ and $V$ of shape $(d_2, m)$. In tiny steps,
-# trained entries move with the speed $M$. Each factor moves with the speed of its own negative gradient,
-# $-\partial L/\partial U$ or $-\partial L/\partial V$. With which speed does the product move? Guess first:
-# does a blank move, where $M$ is zero?
+# Let $W = U V^\top$ with trainable $U$ of shape $(d_1, m)$ and $V$ of shape $(d_2, m)$. In tiny steps (lesson
+# 01's flow, $\eta = 1$) trained entries move with the speed $M$. Each factor moves with the speed of its own
+# negative gradient, $-\partial L/\partial U$ or $-\partial L/\partial V$. With which speed does the product
+# move? Guess first: does a blank move, where $M$ is zero?
 #
 # <details><summary>Hint 1</summary>
 #
@@ -307,8 +307,8 @@ show(
 # $$\mu(W) = \min_i \frac{\langle A_i, W \rangle}{\lVert W \rVert_*}, \qquad \hat\mu = \max_{W \ne 0} \mu(W) =
 # \frac{1}{\lVert W_{\mathrm{nuc}} \rVert_*} .$$
 #
-# Weights certify, as in lesson 02, that no margin is larger. For $\lambda_i \ge 0$, not all zero, $S = \sum_i
-# \lambda_i A_i$ and every $W \ne 0$,
+# Weights bound every margin, as in lesson 02: for $\lambda_i \ge 0$, not all zero, $S = \sum_i \lambda_i A_i$
+# and every $W \ne 0$,
 #
 # $$\mu(W) \le \frac{\langle S, W \rangle}{\lVert W \rVert_* \sum_i \lambda_i} \le \frac{\lVert S
 # \rVert_{\mathrm{op}}}{\sum_i \lambda_i} =: B(\lambda) ,$$
@@ -414,8 +414,8 @@ assert off < 0.005
 # $\sigma_2$, in the same time, by about $(4 / \beta^2)^{\bar\sigma_2 / \bar\sigma_1}$. So $\sigma_2 /
 # \sigma_1$ goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$. With the exact rates for $\bar\sigma_k$
 # this exponent, measured from $10^{-3}$ to $10^{-4}$, is right within .005 on all hundred surveys: **the
-# smaller the start, the greedier the run.** Figure 3 shows the race on our own survey; the third runner falls
-# behind once the pull has changed.
+# smaller the start, the greedier the run.** Figure 3 shows the race on our own survey; all three fall behind
+# their lines once the pull has changed.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.4, 3.0))
@@ -526,9 +526,9 @@ for start in (3.0, 0.1):
 #
 # **It has at least the share $1 / c$ of the largest margin,** where $c = \lVert S \rVert_{\mathrm{op}}$. With
 # these $\lambda_i$ the certificate says $\hat\mu \le c / \lVert W \rVert_*$, and $\mu(W) = 1 / \lVert W
-# \rVert_*$, as the least $\langle A_i, W \rangle$ is 1. Here $c \ge 1$: where $\sigma_k > 0$, $\sigma_k \xi_k
-# = W \zeta_k = S V V^\top \zeta_k = \sigma_k S \zeta_k$, so $S$ maps the unit vector $\zeta_k$ to the unit
-# vector $\xi_k$. If $c = 1$, the point solves (P).
+# \rVert_*$: some $\lambda_i > 0$ (else $W = 0$), so the least $\langle A_i, W \rangle$ is 1. Here $c \ge 1$:
+# where $\sigma_k > 0$, $\sigma_k \xi_k = W \zeta_k = S V V^\top \zeta_k = \sigma_k S \zeta_k$, so $S$ maps
+# the unit vector $\zeta_k$ to the unit vector $\xi_k$. If $c = 1$, the point solves (P).
 #
 # **If $c > 1$, something is missing.** The **leading pair** of $S$, the singular vectors $\xi$ and $\zeta$ of
 # its largest singular value, is absent from $W$: $U^\top \xi = 0$ and $V^\top \zeta = 0$ (question 1).
@@ -537,23 +537,25 @@ for start in (3.0, 0.1):
 # Can a run near such a point get it back? Let $\xi, \zeta$ now be the leading pair of the run's own pull $M$.
 # The run has a little of it, $\xi^\top W \zeta = p^\top r$ with $p = U^\top \xi$ and $r = V^\top \zeta$. Hold
 # $M$ still. With $s = \lVert M \rVert_{\mathrm{op}}$ the flow has $p' = s\, r$ and $r' = s\, p$. So $p + r$
-# grows and $p - r$ shrinks, and once $p \approx r$, $p^\top r$ grows at the rate $2 s$.
+# grows and $p - r$ shrinks, and once $p \approx r$ (checked below, not promised), $p^\top r$ grows at the
+# rate $2 s$.
 #
 # From a small start the factors stay nearly balanced. So $\lVert W \rVert_* \approx \lVert V \rVert_F^2$ has
 # the speed $2 \langle V, M^\top U \rangle = 2 \langle M, W \rangle$ and the rate $2 \langle M, W \rangle /
-# \lVert W \rVert_*$. The first rate is $c$ times the second, with
+# \lVert W \rVert_*$. The first rate, divided by this second, is
 #
 # $$c = \frac{\lVert M \rVert_{\mathrm{op}} \lVert W \rVert_*}{\langle M, W \rangle} \ge 1 ,$$
 #
 # which is the $c$ above where the pull points along $S$, since $\langle S, W \rangle = \lVert W \rVert_*$. So
-# **what is missing grows like $\lVert W \rVert_*^c$** while the pull keeps its direction, and its share of
-# $W$ like $\lVert W \rVert_*^{c - 1}$. That is slow: $\lVert W \rVert_* = u_{\min} / \mu(W)$, with $u_{\min}$
-# the least $u_i$, grows about like $-\log L$.
+# **what is missing grows like $\lVert W \rVert_*^c$** while $M$ and $W$ hardly turn, and its share of $W$
+# like $\lVert W \rVert_*^{c - 1}$. That is slow: $\lVert W \rVert_* = u_{\min} / \mu(W)$, with $u_{\min}$ the
+# least $u_i$, grows about like $-\log L$.
 
 # %% [markdown]
-# So we must go far. `follow(U, V, Y, digits)` takes short steps along the flow and returns $U$, $V$ and the
-# steps taken when $u_{\min} / \log 10$, the **digits** of the answers, first reaches each of the given
-# numbers. `judge(U, V, Y)` returns $c$, $\xi$, $\zeta$ and $\mu(W)$; `c_of(W, Y)` returns $c$ alone.
+# `follow(U, V, Y, digits)` takes short steps along the flow, at most two percent of $(U, V)$, with the pull
+# divided by its largest slope (another clock, the same path), and returns $U$, $V$ and the steps taken when
+# $u_{\min} / \log 10$, the **digits** of the answers, first reaches each of the given numbers.
+# `judge(U, V, Y)` returns $c$, $\xi$, $\zeta$ and $\mu(W)$; `c_of(W, Y)` returns $c$ alone.
 #
 # *Predict*: which of three starts $U = \beta I$, $V = 0$ is nearest to the largest margin at 300 digits?
 
@@ -572,8 +574,8 @@ assert (np.diff(reached, axis=0) > 0).all()  # each margin climbs
 assert np.allclose(np.median(reached[[1, 2, 6], 0], axis=1), [0.865, 0.96, 0.997], atol=0.003)
 
 # %% [markdown]
-# Here the largest start is the nearest: of two neighbouring ones the larger is nearer on 18 and 19 of these
-# 20 surveys. All margins climb, those from small starts slowly.
+# Mostly the largest: of two neighbouring starts the larger is nearer on 18 and 19 of these 20 surveys. All
+# margins climb, most from small starts slowly.
 #
 # Does what is missing grow like $\lVert W \rVert_*^c$? We take the leading pair at 30 digits and measure the
 # exponent until 33.
@@ -596,8 +598,8 @@ print(f"in these, and {alike[~near].max():.1f} in the last")
 
 # %% [markdown]
 # **Slow, not stopped.** What is missing grows with the power $c$, within .1 on 59 of 60 runs; on the last,
-# $p$ and $r$ are still far apart. Further on $c$ falls (last columns).
-# That it ends at 1 the theorem does not say.
+# $p$ and $r$ are still far apart. Later the median $c$ falls (last columns). That it ends at 1 the theorem
+# does not say.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 A penalty lets it rest
@@ -617,8 +619,8 @@ print(f"in these, and {alike[~near].max():.1f} in the last")
 # $W$, and so $M$, only to second order, and it grows at the rate $s - \varepsilon$.
 #
 # *If there is no free column, $s = \varepsilon$.* As $U^\top U = V^\top V$, $U h = 0$ exactly when $V h = 0$.
-# So neither is 0 for any unit vector $h$, and $U$ and $V$ both have rank $m$, which full width makes
-# $\min(d_1, d_2)$. The factor on the smaller side is then square and invertible, and $M M^\top U =
+# So neither is 0 for any unit vector $h$, and $U$ and $V$ both have rank $m \le \min(d_1, d_2)$, with
+# equality at full width. The factor on the smaller side is then square and invertible, and $M M^\top U =
 # \varepsilon^2 U$ or $M^\top M V = \varepsilon^2 V$ says that all singular values of $M$ are $\varepsilon$.
 #
 # *If $s \le \varepsilon$, it solves.* As $L$ is convex, $L(\tilde W) \ge L(W) - \langle M, \tilde W - W
@@ -626,8 +628,8 @@ print(f"in these, and {alike[~near].max():.1f} in the last")
 # (section 4.4), with equality at $W$: $\langle M, W \rangle = \langle M V, U \rangle = \varepsilon \lVert U
 # \rVert_F^2 = \varepsilon \lVert W \rVert_*$.
 #
-# `rest(U, V, Y, eps, steps)` returns the $W$ where descent with the penalty stops, after so many steps of
-# size 4 and then of a larger one. *Predict*: do all starts of full width rest at one table?
+# `rest(U, V, Y, eps, steps)` returns $W$ after so many steps of descent with the penalty, of size 4 and then
+# of a larger one. *Predict*: do all starts of full width rest at one table?
 
 # %%
 rested = rest(*begin([1e-8, 0.1, 10], others), others, 1e-3, steps=(2000, 9000))  # (starts, surveys, d, d)
@@ -639,7 +641,7 @@ assert max(apart.max(), worst_c - 1) < 0.01
 # %% [markdown]
 # Yes: from our three starts the tables end 0.0 percent apart, and with $c = s / \varepsilon = 1$ they solve.
 # Two minimisers must have the same $u_i$, for otherwise the table halfway would be better, as $\ell$ is
-# strictly convex. That the blanks agree too we only see.
+# strictly convex. That the blanks agree too, and that descent avoids rests that repel, we only see.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.4: Where a penalty stops
@@ -713,8 +715,8 @@ print(f"mu-hat of the first survey: {others_largest[0]:.4f}; enclosed: {lower:.4
 assert lower < others_largest[0] < 1.001 * upper < 1.02 * others_largest[0], "see exercise 04.4"
 
 # %% [markdown]
-# The mean doubt is where it should be, a tenth of the penalty brings about one digit more, and the bound is
-# nearly reached. Figure 4 sets these rests beside the runs of section 4.6.
+# With $s = \varepsilon$ (checked at $10^{-3}$ only) the mean doubt is where it should be, a tenth of the
+# penalty brings about one digit more, and the bound is nearly reached.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.0, 3.4))
@@ -749,11 +751,11 @@ show(
 
 # %% [markdown]
 # **Figure 4.** Missing share of the margin against digits: medians and ranges of 20 surveys. The lines from
-# $10^{-1}$ and $10^{-5}$ are moved sideways by a tenth, to keep the ranges apart.
+# $10^{-1}$ and $10^{-5}$ are moved sideways by a tenth.
 
 # %% [markdown]
-# What a rest reaches at 2.5 digits (.09 missing, in the median), no run without a penalty reaches at 3 (.135
-# from $10^{-1}$). But that run goes on, to .04 at 10 digits and .003 at 300.
+# In Figure 4 rests lack .09 at 2.5 digits (medians), and runs without a penalty .135 or more at 3. But those
+# from $10^{-1}$ go on, to .04 at 10 digits and .003 at 300.
 #
 # **So when does descent reach a table of smallest nuclear norm? With a small penalty on factors of full
 # width, where a rest does not repel: as $\varepsilon$ falls to 0, the margin of these rests tends to the
@@ -764,7 +766,8 @@ show(
 # ## 4.8 Looking aside *(optional)*
 #
 # **Fewer columns.** Section 4.7 needs full width. What do fewer columns do? We take one Gaussian start for
-# each number $m$ of columns and each survey, and ask whether $c$ is 1 where descent ends.
+# each number $m$ of columns and each survey, and ask whether $c$ is 1 where descent with the penalty
+# $10^{-3}$ (the last argument of `side_by_side`) ends.
 
 # %%
 rank = np.linalg.matrix_rank(rested[1], rtol=1e-3)
@@ -816,10 +819,9 @@ for name, W in candidates.items():
 assert np.allclose(rows, [-31.7, 0, -1.5, -3.3], atol=0.3)
 
 # %% [markdown]
-# No: $W_{\mathrm{nuc}}$ has the largest margin and fills the blanks 1.5 points worse than the run from
-# $0.001$. The entries, whose run points along $Y$, have a larger
-# margin than it and fill nothing. And the rival shows that most of
-# the filling needs no training.
+# Not here: $W_{\mathrm{nuc}}$ has the largest margin and fills the blanks 1.5 points worse than the run from
+# $0.001$. The entries, whose run points along $Y$, have a larger margin than it and fill nothing. And the
+# rival shows that most of the filling needs no training.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Your own start.** Set the start to $10^{-3}$, then to $10^{-6}$. What does a smaller one do at 4 digits,
@@ -827,8 +829,8 @@ assert np.allclose(rows, [-31.7, 0, -1.5, -3.3], atol=0.3)
 #
 # <details><summary>Answer</summary>
 #
-# A smaller start shrinks all shares but two. From $10^{-3}$ more digits bring the third back; from $10^{-6}$
-# even 30 digits do not.
+# A smaller start is greedier (section 4.5) and leaves the third share further behind. More digits bring it
+# back, but slowly, like $\lVert W \rVert_*^{c - 1}$ (section 4.6): see for yourself whether 30 are enough.
 # </details>
 
 
@@ -900,11 +902,11 @@ progress("04")
 #   $\sigma_1$ is 1, $\sigma_2$ is like $\beta^{2 - 2\bar\sigma_2 / \bar\sigma_1}$. The flow keeps $U^\top U -
 #   V^\top V$.
 # - The cheapest pair of a product costs its nuclear norm, so a ridge on both factors charges that.
-# - Gradient flow that separates the answers turns to a KKT point, a solution of (P) if $c = 1$. What is
-#   missing grows like $\lVert W \rVert_*^c$; from $10^{-3}$ and $10^{-5}$ the median $c$ was still 1.3 and
-#   1.7 at 300 digits.
+# - Gradient flow, once $L < \frac1n \log 2$, turns to a KKT point, a solution of (P) if $c = 1$. What is
+#   missing grows like $\lVert W \rVert_*^c$ while $M$ and $W$ hardly turn; from $10^{-3}$ and $10^{-5}$ the
+#   median $c$ was still 1.3 and 1.7 at 300 digits.
 # - A rest of full width repels or solves. With $s = \varepsilon$ it lacks at most $1 - u_{\min} / \bar u$ of
-#   the margin if $u_{\min} \ge 0$ (sure once $\varepsilon \le \hat\mu / 2n$).
+#   the margin if $u_{\min} \ge 0$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
