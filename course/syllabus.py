@@ -116,7 +116,7 @@ LESSONS = [
         "05",
         "Softmax attention from scratch",
         "Attention selects softly, its gradient vanishes; where the usual formula fails, and where it leads.",
-        ("01",),
+        ("01", "02"),
     ),
     Lesson(
         "II",

@@ -8,8 +8,8 @@
 #
 # What is trained is a vector $p$. Its direction says which token is chosen, and its length sharpens the
 # choice. The gradient dies at least as fast as the choice hardens, so to get far one divides it by its
-# length. Then every entry counts against the others, and the usual formula, `torch.softmax` included, loses
-# one of them. You will predict when, and repair it in one line.
+# length. Then only the ratios of its entries count, and the usual formula, `torch.softmax` included, loses
+# one entry. You will predict when, and repair it in one line.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -21,8 +21,8 @@
 # - recognise catastrophic cancellation in a gradient, predict when it breaks a run and where the broken run
 #   goes, and cure it.
 #
-# **You need** lesson 01 (gradient descent, normalised descent), the chain rule, and NumPy. About 90 minutes
-# (135 with a pencil), with five exercises.
+# **You need** lessons 01 (normalised descent) and 02 (nearest point), the chain rule, and NumPy. About 90
+# minutes (135 with a pencil), with five exercises.
 
 # %%
 from decimal import Decimal, localcontext
@@ -321,15 +321,15 @@ print("1 - s_1 < 1e-6 from this R on, at 50°, 60°, 90°, 95.7°:", (np.log(2e6
 # falls behind token 3 (slowly: $s_2 / s_3 = e^{k_2 \cdot p}$), and it costs only 0.1 in value. So we leave it
 # out.
 #
-# Then $\nabla_p f = \partial_1 f\, k_1$, since $k_3 = 0$. Here $\partial_1 f = s_1 (1 - f) \approx s_3
-# \approx e^{-\Delta_3}$, and $\Delta_3 = k_1 \cdot p$. With step $\eta$ this lead grows by $\eta \|k_1\|^2
-# e^{-\Delta_3}$ a step. So $e^{\Delta_3}$ grows by $\eta \|k_1\|^2$ a step (while the steps are small), and
-# after many steps
+# Then $\nabla_p f = \partial_1 f\, k_1$, since $k_3 = 0$. Here $f = s_1 = 1 - s_3$, so $\partial_1 f = s_1
+# s_3 \approx e^{-\Delta_3}$, and $\Delta_3 = k_1 \cdot p$. With step $\eta$ this lead grows by $\eta
+# \|k_1\|^2 e^{-\Delta_3}$ a step. So $e^{\Delta_3}$ grows by $\eta \|k_1\|^2$ a step (while the steps are
+# small), and after many steps
 #
 # $$k_1 \cdot p \approx \log\left(\eta \|k_1\|^2\, j\right), \qquad
 #   1 - f \approx \frac{1}{\eta \|k_1\|^2\, j}.$$
 #
-# We measure this with $\eta = 1$, from $p = 0$, with all three tokens and once more without token 2.
+# We measure this lead with $\eta = 1$, from $p = 0$, with all three tokens and once more without token 2.
 
 
 # %%
@@ -364,8 +364,8 @@ assert round(path[-1] @ k1 - predicted[-1], 2) == 0.06
 assert abs(without[-1] @ k1 - predicted[-1]) < 0.005
 
 # %% [markdown]
-# Without token 2 the law is right to 0.01 from 1,000 steps on; token 2 adds about 0.06 to the lead. Ten times
-# as many steps add only $\log 10 = 2.3$.
+# Without token 2 the law is right to 0.01 from 1,000 steps on; token 2 then adds 0.06 or 0.07. Ten times as
+# many steps add only $\log 10 = 2.3$.
 #
 # ### Exercise 05.3: Who sets the pace?
 #
@@ -420,7 +420,7 @@ assert off < 0.06, "exercise 05.3 is not right yet: see what its check says"
 #
 # </details>
 #
-# So for $d = 1$ the nearest rival *of lower value* sets the pace in the end; the margin only bounds it.
+# So here the nearest rival *of lower value* sets the pace in the end; the margin only bounds it.
 
 # %% slideshow={"slide_type": "subslide"}
 radii = np.linspace(0.5, 30, 60)
@@ -454,8 +454,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Left: the norm of $\nabla_p f$ along $k_1$, and the bound. Right: the lead after $j$ steps
-# from $p = 0$ (dots), and $\log(\|k_1\|^2 j)$ (dashed).
+# **Figure 2.** Left: the norm of $\nabla_p f$ along $k_1$, and the bound. Right: $\Delta_3 = k_1 \cdot p$
+# after $j$ steps from $p = 0$ (dots), and $\log(\|k_1\|^2 j)$ (dashed).
 #
 # The cure for crawling is that of lesson 01: divide the gradient by its norm, and take steps of fixed length.
 
@@ -570,15 +570,18 @@ for dtype, lead in ((torch.float64, 40), (torch.float32, 20)):
 #
 # $$b = \sum_{t \neq \alpha} s_t\, (g_\alpha - g_t) .$$
 #
-# We call the winner's entry **lost** where the computed bracket is off by more than half of $b$. That happens
-# about where $|b|$ falls below one grain. If all rivals trail by the same $\Delta$, and neither $\sum_t
-# (g_\alpha - g_t)$ nor $g_\alpha$ is 0, it is at the **wall**
+# We call the winner's entry **lost** where the computed bracket is off by more than half of $b$. That
+# happens, for good, about where $|b|$ falls below one grain. If all rivals trail by the same $\Delta$, and
+# neither $\sum_t (g_\alpha - g_t)$ nor $g_\alpha$ is 0, it is at the **wall**
 #
 # $$\Delta^* = 53 \log 2 + \log \frac{\left|\sum_t (g_\alpha - g_t)\right|}{|g_\alpha|}.$$
 #
-# Here $53 \log 2 = 36.7$. Single precision has 24 binary digits in place of the 53, and `bfloat16` has 8.
+# Here $53 \log 2 = 36.7$. Single precision has 24 binary digits instead of 53, and `bfloat16` has 8.
 #
 # <details><summary>How sharp is the wall?</summary>
+#
+# The floats near $g_\alpha$ are $2^{-52}$ times a power of two apart, the largest one up to $|g_\alpha|$:
+# that is between one and two grains. A rounding costs half a spacing at most, so one grain at most.
 #
 # From $\log \frac32$ behind it on, the entry is lost for certain. There $|b|$ is at most two thirds of a
 # grain, and the computed bracket is either 0 or at least a whole grain: both are off by half of $b$ or more.
@@ -705,13 +708,14 @@ h = 800 * K @ k1 / length_k1**2
 print("lead 800: library", by_library(h), " with batch_dims", by_library(h, batch_dims=0))
 
 # %% [markdown]
-# It is right in every printed digit.
+# Up to lead 60 every printed digit is right.
 #
-# <details><summary>A second wall: the last line</summary>
+# <details><summary>Why not at lead 800, and the cure: the last line</summary>
 #
 # Past a lead of 708 $e^{-\Delta}$ itself loses digits, and past 745 it is rounded to 0, and with it all
-# entries. As only the direction of the gradient is asked for, the library's `softmax`, given `batch_dims`,
-# takes the largest factor out *inside* the exponential. So the direction survives at any lead.
+# entries. As only the direction of the gradient is asked for, the library's `softmax`, given `batch_dims`
+# (how many of the first dimensions index separate layers; here none), takes the largest factor out *inside*
+# the exponential. So the direction survives at any lead.
 #
 # </details>
 
@@ -723,13 +727,13 @@ print("lead 800: library", by_library(h), " with batch_dims", by_library(h, batc
 #
 # $$K^\top \nabla_h f + \varepsilon\, k_\alpha .$$
 #
-# So rounding pushes to and fro *along the winner's key*. Now add one vector $c$ to all keys. Every logit
-# moves by $c \cdot p$, and neither the output nor the true gradient notices. But the push becomes
-# $\varepsilon\, (k_\alpha + c)$.
+# So rounding pushes *along the winner's key*. Now add one vector $c$ to all keys. Every logit moves by $c
+# \cdot p$, and neither the output nor the true gradient notices. But the push becomes $\varepsilon\,
+# (k_\alpha + c)$.
 #
 # A run **breaks** at the first step that takes it more than half a step's length away from the *cured* run,
 # with the gradient of exercise 05.4. A broken run **escapes** if it goes on for ever while all leads of its
-# winner grow; if not, it stays at the wall.
+# winner grow; if not, it stays at the wall (with unequal leads: where $s_\alpha$ rounds to 1).
 #
 # **Predict.** Normalised ascent on the toy, with the textbook gradient and steps of length $\eta = 0.2$,
 # finds the direction $k_1$ and then breaks. At about which step? And name a $c$ for which $\varepsilon$ does
@@ -738,6 +742,7 @@ print("lead 800: library", by_library(h), " with batch_dims", by_library(h, batc
 # <details><summary>Answer</summary>
 #
 # Along $k_1$ each step adds $\eta \|k_1\| = 0.201$ to the lead. So it reaches the wall, at 36.7, in step 183.
+# (Token 2, further behind and worth 0.9, adds next to nothing to $b$.)
 #
 # With $c = -k_1$ the winner's key is 0, and whatever $\varepsilon$ is, it pushes nowhere. That is a second
 # cure in one line: measure the *keys* from the winner's.
@@ -785,10 +790,9 @@ np.testing.assert_allclose((moved[999, 0] - moved[499, 0]) / 500, [-0.2, 0], ato
 # along a key eight times as long. With $c = -k_1$ it never breaks. And after 200 steps $f = 1$ to fifteen
 # digits in all three: the loss does not tell us which are broken.
 #
-# Figure 5 shows what becomes of them. The toy itself escapes, straight to the left: token 1's entry is 0, so
-# is token 3's key, and token 2 steers alone. With $c = (-5, 5)$ the run stays at the wall. A step along the
-# winner's key takes $s_1$ to exactly 1, and the last grain is gone; the next step goes back and brings it
-# again.
+# In Figure 5 the toy itself escapes, straight to the left: token 1's entry is 0, so is token 3's key, and
+# token 2 steers alone. With $c = (-5, 5)$ the run stays at the wall. A step along the winner's key takes
+# $s_1$ to exactly 1, and the last grain is gone; the next step goes back and brings it again.
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4.2))
@@ -814,8 +818,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** Normalised ascent on the toy, keys shifted by $c$, and cured. Square: where the green run
-# stays; the others leave the frame. Dotted: 36.7 ahead of token 3 (left) and of token 2 (right).
+# **Figure 5.** Normalised ascent on the toy, keys shifted by $c$, and cured. Square: the green run's last
+# point; the others leave the frame. Dotted: $s_1$ rounds to 1, 36.7 ahead of token 3 (left) and token 2
+# (right).
 #
 # **When other problems break.** Leads need not be equal: a run should break about at the step at which the
 # *cured* run first has $|b|$ below a grain. We call this step *due*, and try it on random problems.
@@ -852,8 +857,8 @@ for T, d in ((20, 4), (8, 10)):
     problems[T, d] = np.take_along_axis(keys, order[..., None], 1), np.take_along_axis(values, order, 1)
 
 # %% [markdown]
-# It is good to 20% in every run that is due, and runs break a few percent early, as the first errors come
-# before the wall. (The runs that are not broken are not due, either.) But where does a broken run go?
+# It is good to 20% in every run that is due, and runs break a few percent early, as the first errors come at
+# $|b|$ of several grains. But where does a broken run go?
 #
 # ### Exercise 05.5: Where the broken run goes
 #
@@ -878,8 +883,9 @@ for T, d in ((20, 4), (8, 10)):
 # <details><summary>Hint 2</summary>
 #
 # The run settles in the direction that lowers the *largest* losing logit as fast as possible, since far out
-# only the largest count. By lesson 02 it leads straight away from one point of the hull of the losing keys.
-# Then look at the leads, with the true key of token 1.
+# only the largest count. (Up to its length, the broken gradient is nearly that of descent on $\sum_{t > 1}
+# (g_1 - g_t)\, e^{k_t \cdot p}$, an exponential loss, as in lesson 01.) By lesson 02 it leads straight away
+# from one point of the hull of the losing keys. Then look at the leads, with the true key of token 1.
 #
 # </details>
 
@@ -925,16 +931,19 @@ for (T, d), (keys, values) in problems.items():
 
 # %% [markdown]
 # None escapes that should stay. Among 20 tokens in 4 dimensions the losers surround the origin, and every run
-# stays. Among 8 tokens in 10 dimensions 74 runs should escape, and 65 do. Without noise (the winner's entry
-# set to 0 from a lead of 36.7 on) 73 do: single grains kept most of the others at the wall.
+# stays. Among 8 tokens in 10 dimensions 74 runs should escape, and 65 do. Without noise (winner's entry 0
+# from a lead of 36.7 on) 73 do: single grains kept eight or more at the wall. The last is open.
 #
 # <details><summary>Why this direction, and why this condition</summary>
 #
 # Far past the wall the broken gradient is, up to its length, the true gradient of a problem in which the
-# winner's key is the *origin*: that is why $c = -k_1$ was harmless. Let $\hat k$ be the point of the losers'
-# hull that is nearest to the origin. No direction of length one lowers $\max_{t > 1} k_t \cdot p$ faster than
-# $-\hat k / \|\hat k\|$ (lesson 02), and the run settles along it. For every loser $k_t \cdot \hat k \ge
-# \|\hat k\|^2$, so in the direction $-\hat k$ the leads grow like
+# winner's key is the *origin*: there $h_1 = 0$ and the losers' logits are the same, so all their $s_t$ only
+# gain a common factor; and where token 1 wins, $g_t - f$ is nearly $g_t - g_1 < 0$ in both. That is why $c =
+# -k_1$ was harmless. Let $\hat k$ be the point of the losers' hull that is nearest to the origin. No
+# direction of length one lowers $\max_{t > 1} k_t \cdot p$ faster than $-\hat k / \|\hat k\|$ (lesson 02).
+# The run settles along it as in lesson 01, since its gradient is nearly that of descent on
+# $\sum_{t > 1} (g_1 - g_t)\, e^{k_t \cdot p}$, an exponential loss. For every loser $k_t \cdot \hat k
+# \ge \|\hat k\|^2$, so in the direction $-\hat k$ the leads grow like
 #
 # $$(k_\alpha - k_t) \cdot (-\hat k) \ge \|\hat k\|^2 - k_\alpha \cdot \hat k .$$
 #
@@ -949,12 +958,13 @@ for (T, d), (keys, values) in problems.items():
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Questions
 #
-# **1.** A layer computes in `bfloat16`. At which lead is its winner's entry lost, for two tokens of values 1
-# and 0?
+# **1.** A layer computes in `bfloat16`. At which lead is its winner's entry lost for good, for two tokens of
+# values 1 and 0?
 #
 # <details><summary>Answer</summary>
 #
-# At $8 \log 2 = 5.5$, where the rival still has 0.4% of the attention. That is no extreme lead.
+# About at $8 \log 2 = 5.5$ (by the fold on the wall it may be lost up to $\log 8 = 2.1$ before), where the
+# rival still has 0.4% of the attention. That is no extreme lead.
 #
 # </details>
 #
@@ -977,11 +987,13 @@ progress("05")
 #   which token is chosen; its length, an inverse temperature, sharpens the choice.
 # - The gradient in the logits is $\partial_t f = s_t (g_t - f)$; in $p$ it is $K^\top \nabla_h f$.
 # - At margin $\mu(p)$ and norm $R$ the gradient is at most of order $e^{-\mu(p) R}$. Under plain descent the
-#   lead grows like a logarithm, for $d = 1$ at the pace of the nearest rival *of lower value*.
+#   toy's lead grows like a logarithm; for $d = 1,\ k_1 > k_2 > \dots,\ g_1 \ge g_2 \ge \dots$ the
+#   nearest rival *of lower value* sets the pace.
 # - The loss is bounded, not constant, hence not convex. The toy's has no stationary point.
-# - The winner's entry of the textbook gradient is lost about where $|\sum_t s_t (g_\alpha - g_t)|$ falls
-#   below a grain, $2^{-53} |g_\alpha|$. There a normalised run breaks, unless the winner's key is 0, and the
-#   keys decide whether it escapes or stays. The cure: measure the values, or the keys, from the winner's.
+# - The winner's entry of the textbook gradient is lost for good about where $|\sum_t s_t (g_\alpha - g_t)|$
+#   falls below a grain, $2^{-53} |g_\alpha|$. There a normalised run breaks, unless the winner's key is 0,
+#   and the keys decide whether it escapes or stays. The cure: measure the values, or the keys, from the
+#   winner's.
 
 # %% [markdown]
 # ## Further reading
