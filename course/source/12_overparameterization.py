@@ -3,8 +3,8 @@
 #
 # Training mostly ends with one selected token in each sequence, but not always with the best one (lesson 07).
 # Tarzanagh, Li, Thrampoulidis and Oymak (2023) hold that over-parameterisation helps in two ways: it makes
-# every choice of tokens possible, and the landscape benign, without stationary points. We call it **benign**
-# if runs go to the best choice.
+# every choice of tokens possible, and leaves no stationary points. We call a landscape **benign** if runs go
+# to the best choice.
 #
 # **The question: how many dimensions are enough, and for what?**
 
@@ -49,7 +49,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # on the **unit sphere** of $\mathbb R^d$, and labels $y_i = \pm 1$. Token $t$ of sequence $i$ has the score
 # $\gamma_{it} = y_i\, v \cdot x_{it}$, and the token with the highest score is the **best token** of its
 # sequence. All best tokens together are the **best choice**. The loss is $L = \frac1n \sum_i \log(1 +
-# e^{-u_i})$ with $u_i = \sum_t s_{it} \gamma_{it}$ for the attention $s_i$.
+# e^{-u_i})$ with $u_i = \sum_t s_{it} \gamma_{it}$ for the attention $s_i$, the softmax of the **logits**
+# $x_{it} \cdot p$ or $x_{it} \cdot W z_i$.
 #
 # On the same data we train $p$, $W$ and the $d \times d$ factors $(K, Q)$ of $W = KQ^\top$ ([lesson
 # 11](11_key_query_nuclear.ipynb)): $p$ and $W$ from zero, $(K, Q)$ from entries $N(0, 0.1^2)$. The 600 steps
@@ -58,7 +59,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # the best tokens, and **local** if not.
 #
 # We call $(n, T, d)$ a **size**. The 72,000 runs, 500 of each of the three kinds at each of 48 sizes, are
-# stored. At one size we compute a hundred of each kind again.
+# stored. At one size we compute a hundred of each again.
 
 # %%
 # `measured` finds a stored sweep; `sweep` runs a function, here `runs.shares` (it trains), over a grid
@@ -71,7 +72,7 @@ is_global, is_local = shares.global_.astype(bool), shares.local.astype(bool)
 cell = {"kind": ["p", "W", "KQ"], "n": [4], "T": [6], "d": [6]}
 fresh = sweep(runs.shares, cell, 100, batch=100, paired=["kind"], workers=1, progress=False)
 agree = (fresh.global_ == shares.global_.sel(**cell, trial=slice(0, 99))).mean(("n", "T", "d", "trial"))
-print("share of runs that come out as stored, p, W, (K, Q):", *(f"{of:.1f}" for of in agree.values))
+print("share of runs global or not as stored, p, W, (K, Q):", *(f"{of:.1f}" for of in agree.values))
 globals_of = is_global.sum("trial")
 as_many = globals_of.sel(kind=["W", "KQ"]) >= globals_of.sel(kind="p")
 print("sizes where W, (K, Q) have at least as many global runs as p:", *as_many.sum(("n", "T", "d")).values)
@@ -113,22 +114,21 @@ show(
 
 # %% [markdown]
 # **Figure 1.** How 500 runs of each kind and size ended: shares, stacked. Bars: Wilson's 95% bands
-# (`sweep.wilson`).
+# (`sweep.wilson`), valid near 0 and 1 too.
 #
 # In Figure 1 the share of global runs falls with $n$ and $T$ and mostly grows with $d$. At each size $p$ has
-# no more global runs than $W$ or $(K, Q)$. From $d = 12$ on every run is
-# decided.
+# no more global runs than $W$ or $(K, Q)$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.2 Every choice possible, no point stationary
 #
-# A token's logit is $x_{it} \cdot p$ or $x_{it} \cdot W z_i$. A **choice** $\alpha$ names one token of each
-# sequence. The logit of a chosen token less that of another token of its sequence is a **lead**, and where
-# all its leads are positive a chosen token is **ahead**. A choice is **possible** (in lesson 07: feasible)
-# if some $p$ or $W$ puts all its tokens ahead; $(K, Q)$ can do what $W$ can, as any $W$ is a $KQ^\top$. The
-# choice's Att-SVM, which asks for leads of at least 1, is then feasible: make that $p$ or $W$ longer. Each
-# lead is the product of $p$ or $W$ with a **row** of the Att-SVM (the comparisons of lesson 10):
-# $x_{i\alpha_i} - x_{it}$ for $p$, and the matrix $(x_{i\alpha_i} - x_{it})\, z_i^\top$ for $W$.
+# A **choice** $\alpha$ names one token of each sequence. The logit of a chosen token less that of another
+# token of its sequence is a **lead**, and where all its leads are positive a chosen token is **ahead**. A
+# choice is **possible** (in lesson 07: feasible) if some $p$ or $W$ puts all its tokens ahead; $(K, Q)$ can
+# do what $W$ can, as any $W$ is a $KQ^\top$. The choice's Att-SVM, which asks for leads of at least 1, is
+# then feasible: make that $p$ or $W$ longer. Each lead is the product of $p$ or $W$ with a **row** of the
+# Att-SVM (the comparisons of lesson 10): $x_{i\alpha_i} - x_{it}$ for $p$, and the matrix $(x_{i\alpha_i} -
+# x_{it})\, z_i^\top$ for $W$.
 #
 # > **Theorem** (Tarzanagh, Li, Thrampoulidis, Oymak, 2023). If $d \ge \max(T - 1, n)$, then for almost all
 # > tokens and queries the Att-SVM for $W$ is feasible for *every* choice $\alpha$.
@@ -172,9 +172,9 @@ def enough(n, T):
 check("12.1", enough)
 
 # %% [markdown]
-# So $d \ge T - 1$ and $d^2 \ge n\,(T - 1)$. We call this **the count for $W$**. It never asks for more than
-# the theorem, and often for less: 100 sequences of two tokens need 10 dimensions, not 100. For $p$, with its
-# $d$ parameters, **the count for $p$** is $d \ge n\,(T - 1)$.
+# So $d \ge T - 1$ and $d^2 \ge n\,(T - 1)$. We call this **the count for $W$**. It asks for no more than the
+# theorem, often for less: 100 sequences of two tokens need 10 dimensions, not 100. For $p$, with its $d$
+# parameters, **the count for $p$** is $d \ge n\,(T - 1)$.
 #
 # <details><summary>Why nothing else forbids it: dealing cards</summary>
 #
@@ -193,7 +193,7 @@ check("12.1", enough)
 # </details>
 #
 # Are the counts sharp? We try all $T^n$ choices of 60 data sets of **Gaussian tokens**, whose coordinates are
-# independent $N(0, 1)$ numbers. That makes 16,440 Att-SVMs. Only the first line is in the theorem's range.
+# independent $N(0, 1)$ numbers. Only the first line is in the theorem's range.
 
 # %%
 # `runs.gaussian` draws tokens and queries, `runs.every_choice` solves the Att-SVM of each choice
@@ -208,10 +208,10 @@ for kind, (n, T, d) in zip("WWWWWpp", sizes, strict=True):
     assert kind == "p" or (enough(n, T) <= d) == by_count, again.format("12.1")
 
 # %% [markdown]
-# They are: the share is 1 in just those lines where the count of the kind holds. For Gaussian tokens and
-# *almost all* data the counts are exact thresholds: in fewer dimensions some choice is impossible on an open
-# set of data, which may be small. For tokens of *one length* and $W$, independent queries are enough, at any
-# $T$ (section 10.3).
+# They are: the share is 1 in just those lines where the count of the kind holds. For Gaussian tokens nothing
+# less is enough for *almost all* data: in fewer dimensions some choice is impossible on an open set of data,
+# which may be small. For tokens of *one length* and $W$, independent queries are enough, at any $T$ (section
+# 10.3).
 #
 # <details><summary>Why they are sharp</summary>
 #
@@ -266,8 +266,8 @@ print("u_i of 8 sequences that grow from a random W along V:", runs.grown(direct
 assert runs.grown(direction) == 8, again.format("12.2")
 
 # %% [markdown]
-# All eight $u_i$ grow, because each grows at a rate that is the variance of its scores under the attention
-# (see the proof, with $c_i = 1$).
+# All eight $u_i$ grow, each at a rate that is the variance of its scores under the attention (see the proof,
+# with $c_i = 1$).
 #
 # Call the queries **separable** if some vector $q$ has $y_i\, q \cdot z_i > 0$ for all $i$.
 #
@@ -293,9 +293,10 @@ assert runs.grown(direction) == 8, again.format("12.2")
 # How many dimensions does one **random choice** need, that is, a choice made without a look at the data? As
 # all tokens are drawn alike, we may let it be the first token of each sequence.
 #
-# We begin with one sequence and random logits: let them be $T$ independent $N(0, 1)$ numbers. Move them to
-# the nearest point $h$ (least squares) of the cone where none is ahead of the first, $h_1 \ge h_t$ for all
-# $t$. Another token with $h_t = h_1$ there is a **tie**. Let $j$ be the number of ties and $\nu_T$ its mean.
+# We begin with one sequence and $T$ independent $N(0, 1)$ logits. Move them to the nearest point $h$ (least
+# squares) of the cone where none is ahead of the first, $h_1 \ge h_t$ for all $t$. Another token with $h_t =
+# h_1$ there is a **tie**. Let $j$ be the number of ties and $\nu_T$ its mean. The ties will decide how many
+# dimensions are needed.
 
 # %% [markdown]
 # ### Exercise 12.3: How many tokens tie?
@@ -392,10 +393,11 @@ show(
 # Now take $n$ sequences. All $nT$ logits together are one vector, and the choice is possible if a vector that
 # the parameters can make has every first token ahead. These vectors form a subspace. Let $D$ be its
 # dimension, and let all directions be equally likely. For $D = 1$ the subspace is a line, through a vector of
-# $nT$ independent $N(0, 1)$ logits. It enters the cone if this vector or its negative lies inside, without a
-# tie in any sequence. These two events exclude each other and are equally likely. So the choice is possible
-# with the chance $2 \Pr(J = 0)$, where $J = j_1 + \dots + j_n$ is the number of ties in all $n$ sequences.
-# For larger $D$ the factor 2 stays, and more ties are allowed:
+# $nT$ independent $N(0, 1)$ logits. It enters the cone of all vectors in $\mathbb R^{nT}$ with no token ahead
+# of its first if this vector or its negative lies inside, without a tie in any sequence. These two events
+# exclude each other and are equally likely. So the choice is possible with the chance $2 \Pr(J = 0)$, where
+# $J = j_1 + \dots + j_n$ for independent $j_i$, each distributed as the $j$ above. For larger $D$ the factor
+# 2 stays, and more ties are allowed:
 #
 # > **Theorem** (conic kinematic formula; Amelunxen, Lotz, McCoy, Tropp 2014). Let the vectors of logits that
 # > the parameters can make be a uniformly random subspace of $\mathbb R^{nT}$, of dimension $D \le nT$. A
@@ -405,12 +407,18 @@ show(
 #
 # We call this $P$ **the law**. For $p$ and Gaussian tokens it holds with $D = \min(d, nT)$, because the
 # vectors of all $nT$ logits are the column space of a Gaussian matrix, and any rotation of $\mathbb R^{nT}$
-# leaves such a matrix alike. With many sequences neighbouring values of $J$ are about equally likely. So
-# $2 \Pr(J = D - 1)$ is about $\Pr(J = D - 1) + \Pr(J = D - 2)$, and so on, and $P$ is about $\Pr(J < D)$.
-# And $J$ is near its mean, so half of the choices are possible near $d = n\,\nu_T$.
+# leaves such a matrix alike. With many sequences neighbouring values of $J$ are about equally likely. So $2
+# \Pr(J = D - 1)$ is about $\Pr(J = D - 1) + \Pr(J = D - 2)$, and so on, and $P$ is about $\Pr(J < D)$. And
+# $J$ is near its mean, so half of the choices are possible near $d = n\,\nu_T$.
+#
+# <details><summary>A check by hand</summary>
+#
+# Every second $J$ counts: for one sequence of three tokens (Figure 2) the law is $2 \cdot \frac13$ at
+# $D = 1$, and $2 \cdot \frac12 = 1$ at $D = 2$, as the count for $p$ demands.
+# </details>
 #
 # For $W$ and $n > 1$ the subspace is not uniformly random, as sequence $i$ feels $W$ through $W z_i$ alone.
-# Yet there is a formula again:
+# Still:
 #
 # > **Proposition** (this lesson, sketch in 12.9). For $W$, Gaussian tokens and almost all fixed queries,
 # >
@@ -424,8 +432,9 @@ show(
 # <details><summary>Why the two cases</summary>
 #
 # (To touch the cone without entering it has chance 0, here as in the theorem.) The law is this mean, too,
-# with $R = \min(D, J)$, as even and odd $J$ are equally likely. If $T - 1 \le d$, then $R = \min(d^2, J)$.
-# If $n \le d$, then $R$ is the sum of all $\min(d, j_i)$, and the mean a product. $\square$
+# with $R = \min(D, J)$, as even and odd $J$ are equally likely: for $D = nT$ the subspace is the whole space,
+# so $P = 1$, and $J$ has the parity of $nT - 1$ with chance $\frac12$. If $T - 1 \le d$, then $R = \min(d^2,
+# J)$. If $n \le d$, then $R$ is the sum of all $\min(d, j_i)$, and the mean a product. $\square$
 # </details>
 #
 # If $T - 1 \le d$, with many sequences half of the choices are possible near $d = \sqrt{n\,\nu_T}$. For much
@@ -515,8 +524,8 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.4 Possible is not found
 #
-# Does training find the best choice wherever that is possible? The table accounts for all runs of 12.1,
-# 24,000 of each kind: how they ended, and whether all best tokens *could* be ahead.
+# Does training find the best choice wherever that is possible? The table accounts for all runs of 12.1: how
+# they ended, and whether all best tokens *could* be ahead.
 
 # %%
 possible = shares.possible.astype(bool)
@@ -623,18 +632,17 @@ assert np.abs(won[1:3] - won[0]).max() < 0.06 < (won[0] - won[3]).min()
 # ## 12.6 How many choices are locally optimal?
 #
 # A choice is **locally optimal** if it is possible and, in every sequence, scores higher than its **support
-# tokens** (leads of exactly 1 in its Att-SVM's solution). Each of them keeps a run that comes, far out, near
-# its direction (lesson 07), so the fewer there are, the better for the best one. Let a choice have $k_i$
-# support tokens in sequence $i$, and $m$ in all, of the $M = n\,(T - 1)$ tokens that are not chosen. We
-# could tell how many choices are locally optimal if
+# tokens** (leads of exactly 1 in its Att-SVM's solution). Such a choice keeps a run that comes far out near
+# its direction (lesson 07), so the fewer such choices, the better for the best one. Let a choice have $k_i$
+# support tokens in sequence $i$, and $m$ in all, of the $M = n\,(T - 1)$ tokens that are not chosen. We could
+# tell how many choices are locally optimal if
 #
 # 1. any $m$ of the $M$ tokens were equally likely to be the support tokens;
 # 2. scores were independent draws: a chosen token then beats all its support tokens with chance
 #    $1 / (1 + k_i)$ (exercise 07.1).
 #
-# Then a possible choice with $m$ support tokens would **win**, that is, be locally optimal (a local winner
-# of lesson 07), with the chance $w_m = \mathbb E \prod_i 1 / (1 + k_i)$, the mean over all sets of $m$
-# tokens.
+# Then a possible choice with $m$ support tokens would **win**, that is, be locally optimal, with the chance
+# $w_m = \mathbb E \prod_i 1 / (1 + k_i)$, the mean over all sets of $m$ tokens.
 #
 # ### Exercise 12.4: How many choices win
 #
@@ -675,13 +683,13 @@ check("12.4", win_all)
 
 # %% [markdown]
 # So we can estimate how many choices are locally optimal: $T^n P\, \mathbb E\, w_m$, all choices, times the
-# chance to be possible, times the mean chance of a possible one to win. As we measure $P$ and $m$, this
-# tests the two assumptions alone. At $m = M$ each has to beat all others: $T^n w_M = 1$, the best choice
-# alone. **Predict**: as $d$ grows, $P$ rises to 1, and $m$ to $M$. What does the number do?
+# chance to be possible, times the mean chance of a possible one to win. As we measure both the chance and
+# $m$, this tests the two assumptions alone. At $m = M$ each has to beat all others: $T^n w_M = 1$, the best
+# choice alone. **Predict**: as $d$ grows, $P$ rises to 1, and $m$ to $M$. What does the number do?
 #
-# For $n = 8$, $T = 6$ we draw one choice of each of 400 data sets, without a look at the scores. (Not for
-# $(K, Q)$, as the Att-SVM of lesson 11 has other support tokens.) The table has the share $P$ that is
-# possible, beside 12.3's formula for Gaussian tokens, and the mean $m$. Then it has
+# For $n = 8$, $T = 6$ we draw one choice of each of 400 data sets, without a look at the scores. The table
+# has the *measured* share that is possible, beside 12.3's $P$ for Gaussian tokens, and the mean $m$. Then it
+# has
 #
 # - the *estimate*; the *own* number, by assumption 2 alone ($\prod_i 1 / (1 + k_i)$ with each choice's own
 #   $k_i$ in place of $w_m$); the *real* number;
@@ -692,12 +700,13 @@ check("12.4", win_all)
 #
 # It has the real scores, for 128 new heads $v$ and all labels. A choice wins in sequence $i$ with $y_i = 1$
 # if its token has a higher $v \cdot x$ than all its support tokens, and with $y_i = -1$ if a lower one than
-# all. The mean over all labels is the product over $i$ of the mean of these two cases.
+# all. The mean over all labels is the product over $i$ of the mean of these two cases. ($(K, Q)$ is left out,
+# as the Att-SVM of lesson 11 has other support tokens.)
 # </details>
 
 # %%
 # `runs.drawn_choice` says whether the choices are possible, their k_i, and how often they are locally optimal
-print("      d     P   by 12.3  mean m   estimate      own     real   assumption 1     2    angle")
+print("      d measured     P    mean m   estimate      own     real   assumption 1     2    angle")
 for kind, d in zip("ppppWWWW", (8, 12, 24, 64, 3, 4, 8, 24), strict=True):
     tokens = data.random_tokens(8, 6, d, trials=400, seed=7)
     can, k, wins = (of.numpy() for of in runs.drawn_choice(kind, tokens, seed=107, heads=128))
@@ -715,8 +724,8 @@ for kind, d in zip("ppppWWWW", (8, 12, 24, 64, 3, 4, 8, 24), strict=True):
 #
 # **The estimate is too high**: about 1.1 to 1.3 times for $p$, 2 to 3 times for $W$. *Assumption 1* is a
 # little off for both, as support tokens lie more evenly over the sequences than by chance. *Assumption 2*
-# nearly holds for $p$ and **fails for $W$**, where the chosen token lies further in between its support
-# tokens (last column).
+# nearly holds for $p$ and **fails for $W$**, where the chosen token lies in between its support tokens at
+# wider angles (last column), or as wide but with more of them.
 #
 # <details><summary>Why evenness and the angle matter</summary>
 #
@@ -763,14 +772,14 @@ show(
 # **Figure 4.** $n = 8$, $T = 6$, 2,000 data sets a point, bars: 95%. Left: $T^n$ times the share of drawn
 # choices (at least four of each data set) that are locally optimal (dotted: 1, the best alone). Right: share
 # of global runs among those whose *best* choice is possible, against the mean number, at those $d$ with over
-# 90% possible. Dotted: one over the mean number.
+# 90% possible. Dotted: one over the mean number (equal chances would lie near or above it).
 #
 # **Runs find the best choice where few choices are locally optimal** (Figure 4, right). The share of global
-# runs falls with the mean number, for $p$ and for $W$, and stays above one over it. But the number does not
-# decide alone: at 38 or 39 choices $p$ has the share 0.45, and $W$ 0.55 (the first lines of each kind
-# below).
+# runs falls with the mean number and stays above one over it. But the number does not decide alone: at 38 or
+# 39 choices $p$ has the share 0.45, and $W$ 0.55 (the first lines of each kind below).
 #
-# How many dimensions is that? Here are the largest $d$ of each kind, where every choice is possible.
+# How many dimensions is that? Here are the largest $d$ of each kind, where every choice is possible (± one
+# standard error).
 
 # %%
 print("      d   mean m (M = 40)   number, real   global of 2000")
@@ -812,7 +821,8 @@ for d in (2, 3, 4):
 # %% [markdown]
 # At $d = 2$ most runs of $p$ and $W$ are undecided. Of those of $p$ about half are stuck, of those of $W$
 # few. At $d = 3$ most data sets are not separable and the count for $W$ fails, yet hardly a run of $W$ is
-# stuck. So runs of $W$ are seldom stuck even where the Proposition of 12.2 does not apply.
+# stuck. Here runs of $W$ are seldom stuck where the Proposition of 12.2 does not apply. (At $d = 2$ some did
+# neither.)
 
 # %% [markdown]
 # ## 12.8 Claims and measurements
@@ -821,7 +831,7 @@ for d in (2, 3, 4):
 # |---|---|---|
 # | theorem; counts are enough; no stationary point (12.2) | proved | proved |
 # | counts are sharp (12.2) | proved | false: $n = 1$ needs only $d = 2$ |
-# | chance of a random choice (12.3) | proved; measured within 0.06 | not proved; within 0.1 (12.6) |
+# | random choice's chance (12.3) | proved ($p$), sketch ($W$); within 0.06 | not proved; within 0.1 (12.6) |
 # | $T^n P\, \mathbb E\, w_m$ winners (12.6) | not tried | about 1.1–1.3 ($p$), 2–3 ($W$) times too many |
 # | no rival, best choice possible: global (12.5; not proved) | not tried | 4,794 of 4,800 |
 
@@ -872,8 +882,8 @@ progress("12")
 # Enough dimensions, for almost all data:
 #
 # - for **every** choice to be possible: $d \ge n\,(T - 1)$ for $p$; for $W$ and $(K, Q)$ $d \ge T - 1$ and
-#   $d^2 \ge n\,(T - 1)$. These are the counts, exact for Gaussian tokens. For tokens of one length and $W$,
-#   $d \ge n$ is enough, too;
+#   $d^2 \ge n\,(T - 1)$. These are the counts; for Gaussian tokens nothing less is enough. For
+#   tokens of one length and $W$, $d \ge n$ is enough, too;
 # - for no finite point to be **stationary**, enough is the count for $p$, and for $W$ its count or $d \ge n$;
 # - for half of the **random** choices of Gaussian tokens in many sequences: about $n\,\nu_T$ for $p$, and
 #   $\sqrt{n\,\nu_T}$ for $W$ if that is at least $T - 1$;
