@@ -84,6 +84,7 @@ KINDS = (
     "tied, joined",
     "tied, never seen",
     "dead heat",
+    "tied, joined, close",
     "no prediction",
     "one token alone",
 )
@@ -92,7 +93,7 @@ KINDS = (
 def foretell(new, data, W_hat):
     """The kind of each new sequence, an index of KINDS, and what comes next by order, heights or ties.
 
-    Heights are alike within 0.02; a tie is left open where one token's share is under 1.1 times the next's. A
+    Heights are alike within 0.02; a tie is close where one token's share is under 1.1 times the next's. A
     dead heat is one of tokens never seen, in equally many copies.
     """
     above, (dual, offset, _) = vocabulary.priorities(data), dual_variables(data, W_hat)
@@ -106,15 +107,16 @@ def foretell(new, data, W_hat):
     by_law, law_leads = _winner(copies + at_tokens(offset, new), new)
     by_copies, copies_lead = _winner(copies, new)
     tied = (both & ~same).any(-1).any(-1)
-    kind = torch.full(decided.shape, 5)
+    kind = torch.full(decided.shape, 6)
+    kind[tied & joined] = 5
     kind[tied & joined & (law_leads > np.log(1.1))] = 2
     kind[tied & ~joined & strange] = 4
     kind[tied & ~joined & strange & (copies_lead > 0.01)] = 3
     kind[~tied & ~decided] = 1
     kind[decided] = 0
-    kind[same.all(-1).all(-1)] = 6  # nothing to decide
+    kind[same.all(-1).all(-1)] = 7  # nothing to decide
     highest, _ = _winner(height, new)
-    return kind, torch.where(kind == 2, by_law, torch.where(kind == 3, by_copies, highest))
+    return kind, torch.where((kind == 2) | (kind == 5), by_law, torch.where(kind == 3, by_copies, highest))
 
 
 def most_wins(new, data):
@@ -192,12 +194,13 @@ def confident(c, d, n, T, V, trials, seed):
 
 
 def ahead_without(data, out):
-    """Are losers 1 or more ahead of the optimal tokens at the SVM of what sequences not in `out` ask for?
+    """How far losers are ahead of the optimal tokens at the SVM of what sequences not in `out` ask for.
 
     Args:
         out: (trials, n) bool, not all of a trial.
     Returns:
-        Of the sequences in `out`, (trials, n) bool; and that SVM's solution, (trials, d, d).
+        Of the highest loser of each sequence, (trials, n), -inf for those not in `out`; and that SVM's
+        solution, (trials, d, d).
     """
     k, i = out.nonzero().T
     tokens, target, another = data.tokens.clone(), data.target.clone(), (~out).to(torch.int8).argmax(-1)[k]
@@ -206,14 +209,15 @@ def ahead_without(data, out):
     W = svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(rest))).value
     h = (data.X @ (data.z @ W.mT)[..., None])[..., 0]
     loser, optimal = (h.masked_fill(no, -torch.inf).amax(-1) for no in (data.optimal, ~data.optimal))
-    return out & (loser - optimal > 1 - 1e-6), W
+    return (loser - optimal).masked_fill(~out, -torch.inf), W
 
 
 def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21), steps=400):
     """Of ten data sets a seed: how many sequences are wrong, how many of these if trained alone, and in how
-    many losers are 1 or more ahead at the SVM of the right ones; of as many others, left out at random, in
-    how many; and the cosines of W to that SVM, of the data sets with wrong ones."""
-    total, cosines = np.zeros(4, int), []
+    many a loser is 1 or more ahead at the SVM of the right ones; of as many others, left out at random, in
+    how many a loser is ahead, and in how many 1 or more; and the cosines of W to that SVM, of the data sets
+    with wrong ones."""
+    total, cosines = np.zeros(5, int), []
     for seed in seeds:
         data, W_ov = confident(c, d, n, T, V, 10, seed)
         model = next_token.NextTokenTransformer(V, V, 10, W_ov=W_ov)
@@ -223,7 +227,8 @@ def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21), steps=400):
         others = by_chance.argsort(-1).argsort(-1) < wrong.sum(-1, keepdim=True)
         ahead, W_right = ahead_without(data, wrong)
         alone = left_on_optimal(*by_themselves(data, W_ov, wrong)) < 0.5
-        counted = (wrong, alone, ahead, ahead_without(data, others)[0])
+        by_chance = ahead_without(data, others)[0]
+        counted = (wrong, alone, ahead > 1 - 1e-6, by_chance > 1e-6, by_chance > 1 - 1e-6)
         total += [int(one.sum()) for one in counted]
         cosines.append(geometry.cosine(model.W_kq.detach(), W_right)[wrong.any(-1)])
     return total, torch.cat(cosines)

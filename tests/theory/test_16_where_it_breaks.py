@@ -28,11 +28,12 @@ def test_the_more_confidence_the_fewer_stay_wrong(seed, n, T, V):
     of what the others ask for a loser is 1 or more ahead, and W points there."""
     wrong = {}
     for d, c in itertools.product((None, V), (0.5, 2.0, 8.0)):
-        (wrong[d, c], alone, ahead, others), cosines = stay_wrong(c, d, n, T, V, (seed, seed + 50))
+        (wrong[d, c], alone, ahead, some, others), cosines = stay_wrong(c, d, n, T, V, (seed, seed + 50))
         assert alone == 0
         if c < 8:
             assert ahead >= wrong[d, c] - 2
             assert others < 0.25 * wrong[d, c]
+            assert others <= 0.85 * some or some < 8
             assert cosines.min() > 0.94
     for d in (None, V):
         assert wrong[d, 0.5] > wrong[d, 2.0] > wrong[d, 8.0]
