@@ -589,7 +589,7 @@ for seed in range(4):
 #
 # The $w$ of sign descent is no sum of gradients: this proof does not reach it.
 #
-# How fast is mirror descent on the five sets of 3.3?
+# How fast is NGD on the five sets of 3.3?
 
 
 # %%
@@ -604,30 +604,26 @@ def mirror_descent(A, rho, steps, eta=1.0):
     return descend(A, lambda w, g, eta: mirror_step(w, g, eta, rho), np.full(steps, eta))
 
 
-def shortfalls(A, rho, eta):
-    """Excess of B_t over mu_hat, and the margin lost: percent of mu_hat after 500 and 5,000 steps, (2, 2)."""
-    dual, mu = rho / (rho - 1), largest_margin(A, rho)[1]
-    path = mirror_descent(A, rho, 5_000, eta)
+def shortfalls(A, eta):
+    """Excess of NGD's B_t over mu_hat, and the margin lost: percent after 500 and 5,000 steps, (2, 2)."""
+    mu, path = largest_margin(A, 2)[1], mirror_descent(A, 2, 5_000, eta)
     M = weights(np.vstack([0 * path[:1], path[:-1]]) @ A.T) @ A
-    total = np.cumsum(eta / np.linalg.norm(M, dual, axis=1))  # Lambda_t
-    bounds = np.linalg.norm(np.abs(path) ** (rho - 1), dual, axis=1) / total  # B_t
-    margins = (path @ A.T).min(axis=1) / np.linalg.norm(path, rho, axis=1)
+    bounds = np.linalg.norm(path, axis=1) / np.cumsum(eta / np.linalg.norm(M, axis=1))  # B_t
+    margins = (path @ A.T).min(axis=1) / np.linalg.norm(path, axis=1)
     return 100 * np.array([bounds / mu - 1, 1 - margins / mu])[:, [499, 4_999]]
 
 
 mirror = {rho: mirror_descent(A, rho, 10_000) for rho in (1.5, 3.0)}  # on the twelve points: for Figure 4
-print("on five sets   largest excess of B_t    divided by, until    sets with less than")
-print("               after 500, percent       5,000 (median)       20 percent of margin lost")
-for rho, eta in ((2, 0.3), (2, 10), (10, 1)):
-    table = np.array([shortfalls(cloud, rho, eta) for cloud in clouds])
+print("on five sets   largest excess of B_t    divided by, until    margin lost, at most,")
+print("               after 500, percent       5,000 (median)       after 5,000, percent")
+for eta in (0.3, 10):
+    table = np.array([shortfalls(cloud, eta) for cloud in clouds])
     (sooner, later), lost = table[:, 0].T, table[:, 1, 1]
-    print(f"rho {rho:2}, eta {eta:3} {sooner.max():14.0f}", end="")
-    print(f"{np.median(sooner / later):23.2g} {(lost < 20).sum():20}")
-    assert (sooner / later > (9 if rho == 2 else 1)).all(), "slower than measured"
+    print(f"eta {eta:3} {sooner.max():21.0f} {np.median(sooner / later):22.2g} {lost.max():20.1f}")
+    assert (sooner / later > 9).all(), "slower than measured"
 
 # %% [markdown]
-# NGD's excess falls about tenfold in ten times as many steps, short or long. At $\rho = 10$ it falls only by
-# about a quarter, as $t^{-1/9}$ would: there the limit is far off, on all five sets.
+# NGD's excess falls about tenfold in ten times as many steps, short or long.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.5 Adam, two memories
@@ -668,8 +664,8 @@ def adam(A, steps, eta, beta2=0.95, eps=0.0, beta1=0.9):
     return path
 
 
-ETA = np.array([0.005, 0.05, 0.1, 0.05, 0.02, 0.005])  # three runs without epsilon, three with
-by_adam = adam(A, 20_000, ETA, eps=1e-8 * (np.arange(6) > 2))
+ETA = np.array([0.005, 0.05, 0.1, 0.02] + 2 * [0.05, 0.02, 0.005])  # the first four without epsilon
+by_adam = adam(A, 20_000, ETA, eps=np.repeat([0, 1e-8, 1e-4], [4, 3, 3]))
 angles = degrees(by_adam)
 print("degrees after 1,000 and 8,000 steps, without epsilon:")
 for run in range(3):
@@ -732,22 +728,23 @@ check("03.4", adam_step)
 
 # %%
 mu_inf = best[np.inf][1]
-real, memories = np.array([adam_step(eta, mu_inf, 0.9, 0.95) for eta in ETA[:3]]).T
-pace = (by_adam[-1, :3, 0] - by_adam[9_999, :3, 0]) / 10_000
+real, memories = np.array([adam_step(eta, mu_inf, 0.9, 0.95) for eta in ETA[:4]]).T
+pace = (by_adam[-1, :4, 0] - by_adam[9_999, :4, 0]) / 10_000
 print("step, measured ", *pace.round(5), "  predicted", *real.round(5))
 print("real memories, in steps:", *memories.round().astype(int))
-for run in (1, 2):
+for run in (1, 2, 3):
     at = np.rint(memories[run] * np.array([1, 3, 5])).astype(int)
     print(f"eta = {ETA[run]}: degrees after 1, 3 and 5 real memories", *angles[at - 1, run].round(1))
-assert (np.abs(pace / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.4")
+assert (np.abs(pace / real - 1) < [0.005, 0.005, 0.022, 0.005]).all(), again("03.4")
 
 # %% [markdown]
 # The third run is *slow*, not stuck. From $\eta = 0.05$ to $0.1$ the step stays 0.0099, since $\nu$ cannot
-# pass $\frac12 \log(1/\beta_2)$, beyond which the squares have no finite mean. But the real memory, $1 /
-# (\log(1/\beta_2) - 2\nu)$ steps, grows nearly fourfold, and counted in real memories the two runs climb
-# alike, to 1.5 degrees (dots in Figure 3): a clock for both. Early on, the denominators hold old squares.
-# While these hardly change, Adam is like gradient descent with momentum, each coordinate on its own scale;
-# hence, we think, the dip in Figure 3.
+# pass its *ceiling* $\frac12 \log(1/\beta_2)$, beyond which the squares have no finite mean. But the real
+# memory, $1 / (\log(1/\beta_2) - 2\nu)$ steps, grows nearly fourfold, and counted in real memories the two
+# runs climb alike, to 1.5 degrees (dots in Figure 3). It is a clock for long memories: the run with
+# $\eta = 0.02$ keeps other time. Early on, the denominators hold old squares. While these hardly change, Adam
+# is like gradient descent with momentum, each coordinate on its own scale; hence, we think, the dip in
+# Figure 3.
 #
 # <details><summary>Why the solution of 03.4</summary>
 #
@@ -778,8 +775,7 @@ print(f"margin over the largest: {share.min():.2f} or more, after {10_000 / last
 assert np.allclose(ratio, 1, atol=0.01), again("03.4")
 
 # %% [markdown]
-# By both measures it is: on all five sets the largest $|w_j|$ grows by $\eta_{\mathrm{eff}}$ a step, and the
-# margin in $\ell_\infty$ is 0.99 of the largest or more, after rounding.
+# By both measures it is, on all five sets.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the course
@@ -789,11 +785,11 @@ assert np.allclose(ratio, 1, atol=0.01), again("03.4")
 # gradient descent with momentum, with the limit of $\ell_2$ (Wang et al. 2022). When does that happen?
 #
 # Once steps are $\eta_{\mathrm{eff}}$ long, the root falls $e^\nu$-fold a step, so at step $t$ it is about
-# $e^{c - \nu t}$, with $c$ free of $\varepsilon$ (we try $10^{-8}$ only). It falls below $\varepsilon$, in
-# all coordinates and for the last time, at step $(\log(1 / \varepsilon) + c) / \nu$: from there on
-# $\varepsilon$ has **taken over**. With $c = 0$, that is after $\log(1/\varepsilon)\, (\log(1/\beta_2) /
-# \nu - 2)$ real memories. The wider the margin, the larger is $\nu$, and the fewer they are. The next cell
-# measures it.
+# $e^{c - \nu t}$, with $c$ nearly free of $\varepsilon$. It falls below $\varepsilon$, in all coordinates and
+# for the last time, at step $(\log(1 / \varepsilon) + c) / \nu$: from there on $\varepsilon$ has **taken
+# over**. With $c = 0$, that is after $\log(1/\varepsilon)\, (\log(1/\beta_2) / \nu - 2)$ real memories. We
+# measure it at $10^{-8}$, and how much later that is than at $10^{-4}$: by the law $\log(10^4) / \nu$ steps,
+# whatever $c$ is.
 
 
 # %%
@@ -806,24 +802,28 @@ def taken_over(path, A, beta2, eps):
     return np.flatnonzero(above)[-1] + 2  # step 1 stands at place 0
 
 
-print("eta     beta2    takes over: with c = 0   measured   in memories   degrees then   at the end")
-runs = [(ETA[run], 0.95, by_adam[:, run]) for run in (3, 4, 5)]
-runs.insert(1, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, 1e-8)[:, 0]))  # torch's defaults
-for eta, beta2, path in runs:
+print("eta     beta2   nu over its   takes over:            later than at    in real    degrees")
+print("                ceiling       c = 0    measured   1e-4, over law   memories   then   at the end")
+runs = [(ETA[run], 0.95, by_adam[:, [run, run + 3]]) for run in (4, 5, 6)]
+runs.insert(1, (0.001, 0.999, adam(A, 60_000, 0.001, 0.999, [1e-8, 1e-4])))  # torch's defaults
+for eta, beta2, paths in runs:
     step, memory = adam_step(eta, mu_inf, 0.9, beta2)
-    predicted, seen = np.log(1e8) / (step * mu_inf), taken_over(path, A, beta2, 1e-8)
-    then, last = degrees(path[[seen - 1, -1]])
-    print(
-        f"{eta:<7} {beta2:<8} {predicted:22,.0f} {seen:10,} {seen / memory:13.1f} {then:14.1f} {last:12.1f}"
-    )
-    assert abs(seen / predicted - 1) < 0.03, again("03.4")
+    predicted, gap = np.log([1e8, 1e4]) / (step * mu_inf)
+    seen, sooner = (taken_over(paths[:, k], A, beta2, eps) for k, eps in enumerate((1e-8, 1e-4)))
+    then, last = degrees(paths[[seen - 1, -1], 0])
+    print(f"{eta:<7} {beta2:<7} {2 * step * mu_inf / -np.log(beta2):.2f}", end="")
+    print(f"{predicted:15,.0f} {seen:11,} {(seen - sooner) / gap:16.2f}", end="")
+    print(f"{seen / memory:11.1f} {then:6.1f} {last:12.1f}")
+    assert np.allclose([seen / predicted, (seen - sooner) / gap], 1, rtol=[0.03, 0.012]), again("03.4")
 
 # %% [markdown]
-# On our points $c$ is small: without it all four predictions are right to three percent, even in the first
-# two rows, where $w$ does not yet move along $\hat w$. The more memories a run has, the nearer it comes to
-# 42.5 degrees, though not by the clock above. Torch's defaults (second row) have 1.4 and are taken over
-# almost eight degrees short. All four then turn towards $\ell_2$ (last column), but are not yet near its 26.6
-# degrees: a step is now $\eta / \varepsilon$ times the gradient, and fades with it.
+# From $10^{-4}$ to $10^{-8}$ it takes as many more steps as the law says, to about one percent. On our points
+# $c$ itself is small: without it all four predictions are right to three percent. In the first two rows $w$
+# does not yet move along $\hat w$. But the root can fall no faster than at the ceiling, and there $\nu$ is
+# 0.98 and 0.96 of it. The more memories a run has, the nearer it comes to 42.5 degrees. Torch's defaults
+# (second row) have 1.4 and are taken over almost eight degrees short. All four then turn towards $\ell_2$
+# (last column), but are not yet near its 26.6 degrees: a step is now $\eta / \varepsilon$ times the gradient,
+# and fades with it.
 #
 # **Predict:** on the last five sets $\hat\mu_\infty$ is smaller. Do torch's defaults have more memories
 # there?
@@ -838,8 +838,8 @@ for k, (cloud, mu) in enumerate(zip(wide, mus, strict=True)):
     assert 0.9 < seen / memory / law < 1, again("03.4")
 
 # %% [markdown]
-# They do: over five where the margin is 1.18, twenty where it is 0.51. With $c = 0$ these too are right to a
-# tenth.
+# They do, as a smaller margin makes $\nu$ smaller: over five where it is 1.18, twenty where it is 0.51. With
+# $c = 0$ these too are right to a tenth.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -848,7 +848,7 @@ drawn = (
     (0, r"$\eta = 0.005$", "-", "blue"),
     (1, r"$\eta = 0.05$", "-", "purple"),
     (2, r"$\eta = 0.1$", "-", "black"),
-    (3, r"$\eta = 0.05$, $\varepsilon = 10^{-8}$", "--", "purple"),
+    (4, r"$\eta = 0.05$, $\varepsilon = 10^{-8}$", "--", "purple"),
 )
 for run, label, line, color in drawn:
     ax.semilogx(at, angles[at - 1, run], line, color=COLORS[color], label=label)
@@ -858,7 +858,7 @@ for run, label, line, color in drawn:
         for k, t in zip((1, 3, 5), clock, strict=True):
             beside = (-12, 5) if (run, k) == (1, 1) else (4, -15)
             ax.annotate(f"{k}", (t, angles[t - 1, run]), beside, textcoords="offset points", fontsize=10)
-    if run == 3:
+    if run == 4:
         t = round(np.log(1e8) / (real[1] * mu_inf))
         ax.plot(t, angles[t - 1, run], "x", color=COLORS["black"], markersize=8, markeredgewidth=2, zorder=4)
 for rho in (np.inf, 2.0):
@@ -1159,7 +1159,8 @@ progress("03")
 # - Constant steps can trap sign descent. On two signed points $a = (a_1, a_2)$ and $b = (b_1, b_2)$ with
 #   $a_1, b_2 > 0 > a_2, b_1$, only steps longer than
 #   $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ can.
-#   In NGD and mirror descent gradients add up in $S$, and there any constant step does, late.
+#   In NGD and mirror descent gradients add up in $S$: there any constant step does, but slowly if $\rho$ is
+#   large.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late in our runs, Adam with $\varepsilon = 0$ went like sign descent with steps $\eta_{\mathrm{eff}}$; a
