@@ -614,12 +614,12 @@ def shortfalls(A, eta):
 
 
 mirror = {rho: mirror_descent(A, rho, 10_000) for rho in (1.5, 3.0)}  # on the twelve points: for Figure 4
-print("on five sets   largest excess of B_t    divided by, until    margin lost, at most,")
-print("               after 500, percent       5,000 (median)       after 5,000, percent")
+print("on five sets   largest excess of B_t    divided by, until    sets with less than")
+print("               after 500, percent       5,000 (median)       20 percent of margin lost")
 for eta in (0.3, 10):
     table = np.array([shortfalls(cloud, eta) for cloud in clouds])
     (sooner, later), lost = table[:, 0].T, table[:, 1, 1]
-    print(f"eta {eta:3} {sooner.max():21.0f} {np.median(sooner / later):22.2g} {lost.max():20.1f}")
+    print(f"eta {eta:3} {sooner.max():21.0f} {np.median(sooner / later):22.2g} {(lost < 20).sum():20}")
     assert (sooner / later > 9).all(), "slower than measured"
 
 # %% [markdown]
