@@ -113,15 +113,14 @@ def test_the_gradients_weights_settle_below_the_longest_step(lesson, n, d):
         best = lesson["best_weights"](A)
         longest, _ = pace(A, best, 1.0)
         for factor, settles in ((0.8, True), (1.2, False)):
-            (w,), (lam,) = lesson["descend"](A, factor * longest, [20_000], normalised=True)
-            np.testing.assert_allclose(lam @ A, w, rtol=1e-9)
+            (w,) = lesson["descend"](A, factor * longest, [20_000], normalised=True)
             bound = lesson["upper_bound"](lesson["gradient_weights"](w, A), A)
             assert (bound < 1.001 * lesson["upper_bound"](best, A)) == settles
 
 
 def tilts(lesson, A, step, marks):
     """The part of the gradient across w_hat, at the marks of NGD."""
-    (w, _), a_hat = lesson["descend"](A, step, marks, normalised=True), lesson["best_weights"](A) @ A
+    w, a_hat = lesson["descend"](A, step, marks, normalised=True), lesson["best_weights"](A) @ A
     a_bar = lesson["gradient_weights"](w, A) @ A
     return np.linalg.norm(a_bar - np.outer(a_bar @ a_hat, a_hat) / (a_hat @ a_hat), axis=1)
 
@@ -142,6 +141,6 @@ def test_the_slowest_of_three_factors_is_the_pace(lesson, seed):
 def test_with_a_point_on_the_edge_that_has_no_weight_the_tilt_falls_like_one_over_t(lesson):
     """So the lesson asks that all points on the edge have weight."""
     A = np.array([[1.0, 1, 0], [1, -1, 0], [1, 0, 1]])
-    (w, _) = lesson["descend"](A, 0.5, [1000, 10_000], normalised=True)
+    w = lesson["descend"](A, 0.5, [1000, 10_000], normalised=True)
     a_bar = lesson["gradient_weights"](w, A) @ A
     np.testing.assert_allclose(np.linalg.norm(a_bar[:, 1:], axis=1) * [1000, 10_000], 2, rtol=0.01)

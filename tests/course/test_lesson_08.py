@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from course import exercises
+from course.replicate import lesson_08 as kit
 from mini_attn import data, models, optim, svm, train
 from mini_attn.paths import regularization_path
 
@@ -14,7 +15,7 @@ first_turn, curvature, offset, proving_loss = (spec.reference for spec in exerci
 def problem(lesson, seed, T=4):
     rng = np.random.default_rng(seed)
     keys, scores = rng.normal(size=(T, 2)), rng.uniform(-1, 1, size=T)
-    return keys, scores, lesson["tokens_of"](keys, scores)
+    return keys, scores, kit.tokens_of(keys, scores)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -42,11 +43,9 @@ def test_the_curvature_is_the_second_difference_on_the_circle(seed, lesson):
     _, _, tokens = problem(lesson, seed, T=5)
     p = regularization_path(models.PromptAttention(2), tokens, [2.0], tol=1e-9)["p"]
     derivatives = (torch.autograd.functional.jacobian, torch.autograd.functional.hessian)
-    g, H = (
-        of(lambda q: lesson["mean_loss"](q, tokens.keys, tokens.scores), p[0]).numpy() for of in derivatives
-    )
+    g, H = (of(lambda q: kit.mean_loss(q, tokens.keys, tokens.scores), p[0]).numpy() for of in derivatives)
     around = lesson["circle"](np.arctan2(*p[0].numpy()[::-1]) + np.array([-1e-3, 0, 1e-3]), 2.0)
-    low, middle, high = (lesson["mean_loss"](torch.tensor(q), tokens.keys, tokens.scores) for q in around)
+    low, middle, high = (kit.mean_loss(torch.tensor(q), tokens.keys, tokens.scores) for q in around)
     assert curvature(p[0].numpy(), g, H) == pytest.approx((low - 2 * middle + high).item() / 4e-6, rel=1e-3)
 
 
@@ -74,17 +73,17 @@ def test_the_lessons_descent_is_the_librarys(lesson):
     optimizer = optim.NormalizedGD(model.parameters(), lr=0.04)
     record = {"p": lambda m: m.p}
     path = train.fit(model, tokens, optimizer, 150, record=record, every=1, progress=False)["p"]
-    own = lesson["descend"](keys, scores, (0, 0), 150, 0.04)
+    own = kit.descend(keys, scores, (0, 0), 150, 0.04)
     np.testing.assert_allclose(own, path, atol=1e-9)
 
 
 def test_a_point_of_given_length_is_the_nearest_of_the_run(lesson):
     run = np.array([[0.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 5.0]])
-    np.testing.assert_allclose(lesson["at_length"](run, 2.5), [2.5, 0.0])
+    np.testing.assert_allclose(kit.at_length(run, 2.5), [2.5, 0.0])
 
 
 def test_the_offset_is_where_the_library_goes(lesson):
-    tokens = lesson["unit_problems"](trials=6, seed=12)
+    tokens = kit.unit_problems(trials=6, seed=12)
     solution = svm.solve(svm.token_problem(tokens.keys, tokens.optimal))
     row = svm.token_problem(tokens.keys, tokens.optimal).a[0].numpy()
     lam = solution.dual[0].numpy()

@@ -107,13 +107,17 @@ def test_no_later_cell_rebinds_a_name_that_a_function_reads():
 
     functions = symtable.symtable("\n".join(code), "lesson 12", "exec").get_children()
     reads = set().union(
-        *(read(one) for one in functions if one.get_name() in ("law", "draw_law", "possibility"))
+        *(
+            read(one)
+            for one in functions
+            if one.get_name() in ("chance_possible", "draw_chance", "possibility")
+        )
     )
     bound = collections.Counter()
     for one in code:
         names = symtable.symtable(one, "cell", "exec").get_symbols()
         bound.update(name.get_name() for name in names if name.is_assigned() or name.is_imported())
-    assert {"chance", "nu", "law"} <= reads
+    assert {"chance", "nu", "chance_possible"} <= reads
     assert not [name for name in reads if bound[name] > 1]
 
 

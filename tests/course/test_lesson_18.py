@@ -19,7 +19,7 @@ REAL = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], dtype=t
 
 
 def weights(lesson):
-    P = lesson["begin"](3, 5, 4, seed=1)
+    P = stored.begin_one(3, 5, 4, seed=1)
     return P, weights_of(P)
 
 
