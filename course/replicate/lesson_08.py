@@ -92,13 +92,23 @@ def random_starts(tokens, R, times):
     return regularization_path(model, copies, [R], tol=1e-4).loss[0].reshape(-1, times)
 
 
+def inwards(tokens, p, radii):
+    """Losses (radii, trials) of the branch that is followed inwards from the ray of p (trials, d)."""
+    losses = []
+    for R in radii[::-1]:
+        model = models.PromptAttention(p.shape[-1], len(p), init=R * p / p.norm(dim=-1, keepdim=True))
+        branch = regularization_path(model, tokens, [R], tol=1e-4)
+        losses, p = [branch.loss[0], *losses], branch["p"][0]
+    return torch.stack(losses)
+
+
 def beside_the_path(tokens, end, p_hat, r, support):
-    """How far end (trials, d) is from the path at equal length; the length of its part across all of support.
+    """How far end (trials, d) is from the path at equal length; what of it is not end's part across support.
 
     The path is looked for from R p_hat + r; support (trials, j, d) holds the support vectors, else rows of 0.
     """
     R = end.norm(dim=-1, keepdim=True)
     start = models.PromptAttention(end.shape[-1], len(end), init=p_hat + r / R)
-    apart = (end - R * regularization_path(start, rescaled(tokens, R), [1.0])["p"][0]).norm(dim=-1)
+    path = R * regularization_path(start, rescaled(tokens, R), [1.0])["p"][0]
     inside = (torch.linalg.pinv(support) @ support @ end[..., None])[..., 0]
-    return apart, (end - inside).norm(dim=-1)
+    return (end - path).norm(dim=-1), (inside - path).norm(dim=-1)
