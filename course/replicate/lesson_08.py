@@ -97,7 +97,7 @@ def inwards(tokens, p, radii):
     losses = []
     for R in radii[::-1]:
         model = models.PromptAttention(p.shape[-1], len(p), init=R * p / p.norm(dim=-1, keepdim=True))
-        branch = regularization_path(model, tokens, [R], tol=1e-4)
+        branch = regularization_path(model, tokens, [R], tol=1e-4, max_steps=400)
         losses, p = [branch.loss[0], *losses], branch["p"][0]
     return torch.stack(losses)
 
