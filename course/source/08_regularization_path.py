@@ -411,8 +411,8 @@ check("08.3", offset)
 #
 # $$w_j\, e^{-r(R) \cdot a_j} \;\propto\; \lambda_j + \frac{\beta_j}{R}.$$
 #
-# So the limit $r$ has an error like $1/R$, large where a $\lambda_j$ is small. `offset_at` solves it (at
-# $R = 30$ but for one problem).
+# So the limit $r$ has an error like $1/R$, large where a $\lambda_j$ is small. `offset_at` solves it (but
+# for one problem at $R = 30$).
 #
 # *Late tokens.* A token that is no support vector has $\hat p \cdot a_j = 1 + \text{slack}$ on the ray, so
 # its force is smaller than those of the support vectors by about the factor
@@ -665,8 +665,8 @@ assert (table, all(on_ray), all(after == same)) == ([[17, 27], [136, 0]], True, 
 # %% [markdown]
 # **Without a jump seen, descent found the best tokens in all 136 problems; where $p(R)$ left its branch, in
 # 17 of 44.** On a grid twice as fine the same points are too high. In 9 of the 44 the follower is no higher
-# at $R = 12$: it leaps where its branch ends. So it does in 2 of the 136, hence 44 is a lower bound. The
-# fourth case seems to exist: see 8.7.
+# at $R = 12$: it leaps where its branch ends. It does so in 2 of the 136, where $p(R)$ must have left, too:
+# 44 is a lower bound. The fourth case seems to exist: see 8.7.
 #
 # At $R = 12$ the loss on the ray is below $c$ in all 180 problems. That of $p(R)$ is no higher, and farther
 # out it only falls. After descent the loss is below $c$ in just the 153 problems with the best tokens.
@@ -689,7 +689,7 @@ print(f"of {len(first)} points {minima.sum()} are within .01 of local minima, {a
 assert (minima & above).sum() == 44, again.format("08.2")
 
 # %% [markdown]
-# No: all 44 converge to local minima on the sphere, at most .01 away.
+# No: all 44 converge to local minima, at most .01 away.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 Descent against the path
@@ -777,7 +777,7 @@ show(
 #
 # ### The 153 problems
 #
-# Let $m$ be the length of the difference less $q_\perp$: the argument predicts $m \to 0$. How fast? Descent's
+# Let $m$ be the length of $q - r(R) - q_\perp$: the argument predicts $m \to 0$. How fast? Descent's
 # condition has $\lambda_j$ where the path's law has $\lambda_j + \beta_j/R$. So $q$ should be at its limit
 # first, and then $m$ is about $\|r(R) - r\|$, which the law gives. (`beside_the_path` starts from $R\,\hat p
 # + r$.)
@@ -795,7 +795,7 @@ for name, row in (("no late token", ~late(R, same)), ("a late token", late(R, sa
 
 # %% [markdown]
 # Without a late token $m$ is below .1 in 103 of 139 problems, and as the law predicts in 132: mostly it is
-# the path's own delay. A late token still adds its part to the path.
+# the path's own delay. A late token adds its part to the path.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.7 Where it breaks *(optional)*
