@@ -1,4 +1,4 @@
-"""Lesson 04: descent on factors of tables of answers, followed far beyond what plain steps reach."""
+"""Lesson 04: tables of answers solved for the largest margin, plain descent on factors, and its pull."""
 
 import numpy as np
 import torch
@@ -33,29 +33,6 @@ def far(W, Y):
     return Y * np.exp(log_slopes - log_slopes.max((-2, -1), keepdims=True)), u.min((-2, -1))
 
 
-def follow(U, V, Y, digits, most=np.inf, pace=1.0):
-    """U, V and the steps taken when all u_i first reach k log 10, for each k of digits: (digits, ...) each.
-
-    The steps are normalised, so short that they follow the flow; `pace` shortens them. What has not
-    arrived after `most` steps is given as it is then.
-    """
-    kept = [np.full((len(digits), *part.shape), np.nan) for part in (U, V)]
-    taken, steps = np.zeros((len(digits), *U.shape[:-2]), int), 0
-    levels = np.log(10) * np.reshape(digits, (-1, *[1] * (U.ndim - 2)))
-    while (missing := np.isnan(kept[0][..., 0, 0])).any():
-        M, least = far(U @ V.mT, Y)
-        new = missing & ((least >= levels) | (steps >= most))
-        taken[new] = steps
-        for all_kept, part in zip(kept, (U, V), strict=True):
-            all_kept[new] = np.broadcast_to(part, all_kept.shape)[new]
-        gU, gV = M @ V, M.mT @ U  # as in `descend`, for all runs at once
-        change = np.abs(Y * (gU @ V.mT + U @ gV.mT)).max((-2, -1))
-        size, length = (np.sqrt((a**2 + b**2).sum((-2, -1))) for a, b in ((U, V), (gU, gV)))
-        step = pace * np.minimum(0.02 * size / length, 0.4 / change)[..., None, None]
-        U, V, steps = U + step * gU, V + step * gV, steps + 1
-    return *kept, taken
-
-
 def side_by_side(U, V, Y, etas, times, decay=0.0):
     """W after the given numbers of steps of plain descent, of sizes etas, from U, V (..., d, d) on tables Y.
 
@@ -85,8 +62,7 @@ def c_of(W, Y):
 
 
 def judge(U, V, Y):
-    """c, the leading pair of the pull, (..., d) each, and the nuclear margin."""
+    """c and the leading pair of the pull at W = U V^T: (...) and twice (..., d)."""
     W = U @ V.mT
-    M, least = far(W, Y)
-    left, _, right = np.linalg.svd(M)
-    return c_of(W, Y), left[..., 0], right[..., 0, :], least / np.linalg.norm(W, "nuc", axis=(-2, -1))
+    left, _, right = np.linalg.svd(far(W, Y)[0])
+    return c_of(W, Y), left[..., 0], right[..., 0, :]

@@ -31,7 +31,7 @@ from matplotlib.figure import Figure
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
-from course.replicate.lesson_04 import begin, c_of, follow, judge, rest, side_by_side, solve
+from course.replicate.lesson_04 import begin, c_of, far, judge, rest, side_by_side, solve
 from mini_attn import plots, svm, widgets
 from mini_attn.plots import COLORS
 
@@ -155,9 +155,7 @@ pairs = descend(beta * np.eye(d), np.zeros((d, d)), A, 1.0, times)
 path = np.array([U @ V.T for U, V in pairs])
 for name, W in (("entries", W_entries), ("factors", path[-1])):
     right = np.sign(W) == truth
-    print(
-        f"descent on {name}: right {right[known].sum()} of {n} known, {right[~known].sum()} of {d**2 - n} not"
-    )
+    print(f"on {name}: right {right[known].sum()} of {n} known, {right[~known].sum()} of {d**2 - n} not")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 3, figsize=(9.2, 3.2))
@@ -356,8 +354,8 @@ assert np.linalg.matrix_rank(W_nuc, tol=1e-6) == svm.certified_rank(*solved) == 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.5 A race
 #
-# Why two? Follow the run from its start. While $W$ is so small that every $|\ell'(u_i)| \approx \frac12$, the
-# pull is a constant matrix, with singular values of its own:
+# Why two? While $W$ is so small that every $|\ell'(u_i)| \approx \frac12$, the pull is a constant matrix,
+# with singular values of its own:
 #
 # $$M_0 = \frac{1}{2n} \sum_i A_i = \sum_k \bar\sigma_k\, \bar\xi_k \bar\zeta_k^\top .$$
 #
@@ -410,12 +408,12 @@ print(f"exponents of beta: {measured.min():.2f} to {measured.max():.2f}, predict
 assert off < 0.005
 
 # %% [markdown]
-# The ratio goes like a power of $\beta$. Until $\sigma_1$ reaches 1 it grows by the factor $4 / \beta^2$, and
-# $\sigma_2$, in the same time, by about $(4 / \beta^2)^{\bar\sigma_2 / \bar\sigma_1}$. So $\sigma_2 /
-# \sigma_1$ goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$. With the exact rates for $\bar\sigma_k$
-# this exponent, measured from $10^{-3}$ to $10^{-4}$, is right within .005 on all hundred surveys: **the
-# smaller the start, the greedier the run.** Figure 3 shows the race on our own survey; all three fall behind
-# their lines once the pull has changed.
+# Until $\sigma_1$ reaches 1 it grows by the factor $4 / \beta^2$, and $\sigma_2$, in the same time, by
+# about $(4 / \beta^2)^{\bar\sigma_2 / \bar\sigma_1}$. So $\sigma_2 / \sigma_1$ goes like
+# $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$. With the exact rates for $\bar\sigma_k$ this exponent,
+# measured from $10^{-3}$ to $10^{-4}$, is right within .005 on all hundred surveys: **the smaller the
+# start, the greedier the run.** Figure 3 shows the race on our own survey; all three fall behind their
+# lines once the pull has changed.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.4, 3.0))
@@ -432,9 +430,9 @@ ax.set(yscale="log", ylim=(1e-8, 1e3), ylabel="singular values of $W_t$", xlabel
 ax.legend(loc="lower right", fontsize=10)
 show(
     fig,
-    alt="Three singular values against steps, to 600, on a logarithmic axis. They rise along dashed lines, "
-    "the first until it levels off near step 200, the second near step 300; the third falls far behind its "
-    "line and levels off at a hundredth of the first.",
+    alt="Three singular values against steps, to 600, on a logarithmic axis. They rise along dashed lines "
+    "to about step 170, then fall behind them. The first levels off near step 200, the second near step 300; "
+    "the third ends at a hundredth of the first.",
 )
 
 # %% [markdown]
@@ -493,17 +491,7 @@ check("04.3", remembered)
 # \xi_k^\top M \zeta_k .$$
 #
 # **The start sets a scale, $\beta^2 / 2$.** Singular values far above it cost their sum, the nuclear norm.
-# Those far below it grow at the speed $\beta^2\, \xi_k^\top M \zeta_k$, like those of trained entries. Two
-# runs check the cost.
-
-# %%
-print("beta   nuclear norm   cost   predicted, after 1,000 steps of size one")
-for start in (3.0, 0.1):
-    ((U, V),) = descend(start * np.eye(d), 0 * Y, A, 1.0, (1000,))
-    W, cost = U @ V.T, ((U**2).sum() + (V**2).sum()) / 2
-    forecast, _ = remembered(W, pull(W, A), start)
-    print(f"{start:4} {np.linalg.norm(W, 'nuc'):14.2f} {cost:6.2f} {forecast:11.2f}")
-    assert abs(forecast / cost - 1) < 0.01, "see exercise 04.3"
+# Those far below it grow at the speed $\beta^2\, \xi_k^\top M \zeta_k$, like those of trained entries.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.6 Does it stall?
@@ -530,15 +518,16 @@ for start in (3.0, 0.1):
 # where $\sigma_k > 0$, $\sigma_k \xi_k = W \zeta_k = S V V^\top \zeta_k = \sigma_k S \zeta_k$, so $S$ maps
 # the unit vector $\zeta_k$ to the unit vector $\xi_k$. If $c = 1$, the point solves (P).
 #
-# **If $c > 1$, something is missing.** The **leading pair** of $S$, the singular vectors $\xi$ and $\zeta$ of
-# its largest singular value, is absent from $W$: $U^\top \xi = 0$ and $V^\top \zeta = 0$ (question 1).
+# **If $c > 1$, something is missing.** The **leading pair** of $S$, the singular vectors $\bar\xi$ and
+# $\bar\zeta$ of its largest singular value, is absent from $W$: $U^\top \bar\xi = 0$ and
+# $V^\top \bar\zeta = 0$ (question 1).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Can a run near such a point get it back? Let $\xi, \zeta$ now be the leading pair of the run's own pull $M$.
-# The run has a little of it, $\xi^\top W \zeta = p^\top r$ with $p = U^\top \xi$ and $r = V^\top \zeta$. Hold
-# $M$ still. With $s = \lVert M \rVert_{\mathrm{op}}$ the flow has $p' = s\, r$ and $r' = s\, p$. So $p + r$
-# grows and $p - r$ shrinks, and once $p \approx r$ (checked below, not promised), $p^\top r$ grows at the
-# rate $2 s$.
+# Can a run near such a point get it back? Let $\bar\xi, \bar\zeta$ be the leading pair of its pull $M$,
+# nearly along $S$. The run has a little of it, $\bar\xi^\top W \bar\zeta = p^\top r$ with
+# $p = U^\top \bar\xi$ and $r = V^\top \bar\zeta$. Hold $M$ still. With $s = \lVert M \rVert_{\mathrm{op}}$
+# the flow has $p' = s\, r$ and $r' = s\, p$. So $p + r$ grows and $p - r$ shrinks, and once $p \approx r$
+# (checked below, not promised), $p^\top r$ grows at the rate $2 s$.
 #
 # From a small start the factors stay nearly balanced. So $\lVert W \rVert_* \approx \lVert V \rVert_F^2$ has
 # the speed $2 \langle V, M^\top U \rangle = 2 \langle M, W \rangle$ and the rate $2 \langle M, W \rangle /
@@ -552,18 +541,35 @@ for start in (3.0, 0.1):
 # least $u_i$, grows about like $-\log L$.
 
 # %% [markdown]
-# `follow(U, V, Y, digits)` takes short steps along the flow, at most two percent of $(U, V)$, with the pull
-# divided by its largest slope (another clock, the same path), and returns $U$, $V$ and the steps taken when
-# $u_{\min} / \log 10$, the **digits** of the answers, first reaches each of the given numbers.
-# `judge(U, V, Y)` returns $c$, $\xi$, $\zeta$ and $\mu(W)$; `c_of(W, Y)` returns $c$ alone.
+# Call $u_{\min} / \log 10$ the **digits** of the answers. `follow` takes short steps along the flow; for them
+# `far(W, Y)` returns $u_{\min}$ and the pull, divided by its largest slope, which nears $10^{-300}$ (another
+# clock, the same path).
 #
 # *Predict*: which of three starts $U = \beta I$, $V = 0$ is nearest to the largest margin at 300 digits?
 
+
 # %%
+def follow(U, V, Y, digits):
+    """U and V (..., d, d) when all u_i first reach k log 10, for each k of digits: (digits, ..., d, d)."""
+    kept = []
+    for level in np.log(10) * np.array(digits):
+        M, least = far(U @ V.mT, Y)
+        while (behind := least < level).any():  # runs that have arrived wait
+            gU, gV = M @ V, M.mT @ U
+            size, length = (np.sqrt((a**2 + b**2).sum((-2, -1))) for a, b in ((U, V), (gU, gV)))
+            change = np.abs(Y * (gU @ V.mT + U @ gV.mT)).max((-2, -1))  # of the fastest u_i
+            # (U, V) moves by at most two percent of its length, and to first order no u_i by more than 0.4
+            step = (behind * np.minimum(0.02 * size / length, 0.4 / change))[..., None, None]
+            U, V = U + step * gU, V + step * gV
+            M, least = far(U @ V.mT, Y)
+        kept.append((U, V))
+    return [np.array(part) for part in zip(*kept, strict=True)]
+
+
 starts, digits = (1e-1, 1e-3, 1e-5), (1, 3, 10, 30, 33, 100, 300)
 _, others = tables(range(1200, 1220))  # 20 other surveys
 others_largest = solve(others)[1]
-U, V, _ = follow(*begin(starts, others), others, digits)
+U, V = follow(*begin(starts, others), others, digits)
 paths = U @ V.mT  # (digits, starts, surveys, d, d)
 reached = nearness(paths, others, others_largest)
 print("20 surveys, medians of mu / mu-hat at", *digits, "digits:")
@@ -578,23 +584,21 @@ assert np.allclose(np.median(reached[[1, 2, 6], 0], axis=1), [0.865, 0.96, 0.997
 # margins climb, most from small starts slowly.
 #
 # Does what is missing grow like $\lVert W \rVert_*^c$? We take the leading pair at 30 digits and measure the
-# exponent until 33.
+# exponent until 33. `judge(U, V, Y)` returns $c$, $\bar\xi$ and $\bar\zeta$; `c_of(W, Y)` only $c$.
 
 # %%
-c, xi, zeta, _ = judge(U[3], V[3], others)  # at 30 digits
-early, late = np.einsum("ksa,jksab,ksb->jks", xi, paths[3:5], zeta)  # p.r at 30 and at 33
+c, xi_bar, zeta_bar = judge(U[3], V[3], others)  # at 30 digits
+early, late = np.einsum("ksa,jksab,ksb->jks", xi_bar, paths[3:5], zeta_bar)  # p.r at 30 and at 33
 norms = np.linalg.norm(paths[3:5], "nuc", (-2, -1))
 exponent = np.log(late / early) / np.log(norms[1] / norms[0])
-p, r = np.einsum("ksab,ksa->ksb", U[3], xi), np.einsum("ksab,ksa->ksb", V[3], zeta)
+p, r = (np.einsum("ksab,ksa->ksb", *pair) for pair in ((U[3], xi_bar), (V[3], zeta_bar)))
 alike = 2 * (p * r).sum(-1) / (p**2 + r**2).sum(-1)  # 1 where p = r
 print("20 surveys, medians   exponent, 30 to 33 digits   c at 30, 100, 300")
 for start, *row in zip(starts, *np.median([exponent, c, *c_of(paths[5:], others)], axis=2), strict=True):
     print(f"from {start:.0e}", "{:34.2f} {:8.2f} {:5.2f} {:5.2f}".format(*row))
 near = abs(exponent - c) < 0.1
-print(
-    f"exponent within .1 of c: {near.sum()} of 60; 2 p.r / (|p|^2 + |r|^2) at least {alike[near].min():.1f}"
-)
-print(f"in these, and {alike[~near].max():.1f} in the last")
+print(f"within .1 of c: {near.sum()} of 60, with 2 p.r / (|p|^2 + |r|^2) at least {alike[near].min():.1f}")
+print(f"in the last it is {alike[~near].max():.1f}")
 
 # %% [markdown]
 # **Slow, not stopped.** What is missing grows with the power $c$, within .1 on 59 of 60 runs; on the last,
@@ -615,8 +619,8 @@ print(f"in these, and {alike[~near].max():.1f} in the last")
 # grows) **or solves:** $W$ minimises $L(W) + \varepsilon \lVert W \rVert_*$. There are three cases.
 #
 # *It repels if $s > \varepsilon$ and there is a free column,* a unit vector $h$ with $U h = V h = 0$. Add a
-# little $\xi h^\top$ to $U$ and as little $\zeta h^\top$ to $V$, with the leading pair of $M$. This changes
-# $W$, and so $M$, only to second order, and it grows at the rate $s - \varepsilon$.
+# little $\bar\xi h^\top$ to $U$ and as little $\bar\zeta h^\top$ to $V$, with the leading pair of $M$. This
+# changes $W$, and so $M$, only to second order, and it grows at the rate $s - \varepsilon$.
 #
 # *If there is no free column, $s = \varepsilon$.* As $U^\top U = V^\top V$, $U h = 0$ exactly when $V h = 0$.
 # So neither is 0 for any unit vector $h$, and $U$ and $V$ both have rank $m \le \min(d_1, d_2)$, with
@@ -699,15 +703,16 @@ def at_rest(W, Y):
     return least, total / np.abs(Y).sum((-2, -1)), (pi * u).sum((-2, -1)) / total
 
 
-print("medians   pi-bar by eps / mu-hat   digits   missing share   1 - u_min / u-bar")
+print("medians   pi-bar by eps / mu-hat   digits   missing share   1 - u_min / u-bar   largest c")
 stops = []
 for eps in (1e-2, 1e-3, 1e-4):
     W = rest(*begin([0.1], others), others, eps, (500, 8000))[0]
     least, pi_bar, u_bar = at_rest(W, others)
     lacks, bound = 1 - nearness(W, others, others_largest), 1 - least / u_bar
     stops.append((pi_bar / eps * others_largest, least / np.log(10), lacks, bound))
-    print(f"{eps:7}", "{:24.2f} {:8.2f} {:15.2f} {:19.2f}".format(*np.median(stops[-1], axis=1)))
-    assert least.min() > 0
+    row = *np.median(stops[-1], axis=1), c_of(W, others).max()
+    print(f"{eps:7}", "{:24.2f} {:8.2f} {:15.2f} {:19.2f} {:11.2f}".format(*row))
+    assert least.min() > 0 > row[-1] - 1.01
     assert -1e-3 < (bound - lacks).min() <= (bound - lacks).max() < 0.04
 assert np.allclose(np.median(stops, axis=2)[:, 1:3], [[0.39, 0.46], [1.52, 0.15], [2.52, 0.09]], atol=0.01)
 lower, upper = enclosed(others[0][others[0] != 0] * W[0][others[0] != 0], eps)
@@ -715,8 +720,8 @@ print(f"mu-hat of the first survey: {others_largest[0]:.4f}; enclosed: {lower:.4
 assert lower < others_largest[0] < 1.001 * upper < 1.02 * others_largest[0], "see exercise 04.4"
 
 # %% [markdown]
-# With $s = \varepsilon$ (checked at $10^{-3}$ only) the mean doubt is where it should be, a tenth of the
-# penalty brings about one digit more, and the bound is nearly reached.
+# With $s = \varepsilon$ (last column: $c = s / \varepsilon$) the mean doubt is where it should be, a tenth
+# of the penalty brings about one digit more, and the bound is nearly reached.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.0, 3.4))
@@ -830,14 +835,15 @@ assert np.allclose(rows, [-31.7, 0, -1.5, -3.3], atol=0.3)
 # <details><summary>Answer</summary>
 #
 # A smaller start is greedier (section 4.5) and leaves the third share further behind. More digits bring it
-# back, but slowly, like $\lVert W \rVert_*^{c - 1}$ (section 4.6): see for yourself whether 30 are enough.
+# back, but slowly, like $\lVert W \rVert_*^{c - 1}$ (section 4.6): from $10^{-6}$ even 30 do not (the lines
+# below the sliders).
 # </details>
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
 def turn(start, digits):
     """Our survey's table and the shares of its singular values when every answer has so many digits."""
-    U, V, _ = follow(*begin([start], Y), Y, [digits])
+    U, V = follow(*begin([start], Y), Y, [digits])
     W = U[0, 0] @ V[0, 0].T
     figure = Figure(figsize=(7.2, 3), layout="none")  # constrained layout would draw twice
     table, bars = figure.add_axes((0.05, 0.06, 0.36, 0.8)), figure.add_axes((0.52, 0.16, 0.46, 0.7))
@@ -858,6 +864,14 @@ widgets.sliders(
     digits=ipywidgets.IntSlider(value=4, min=1, max=30, description="digits", **layout),
 )
 
+# %%
+for start in (1e-3, 1e-6):
+    U, V = follow(*begin([start], Y), Y, [4, 30])
+    shares = [sizes[2] / sizes.sum() for sizes in np.linalg.svd((U @ V.mT)[:, 0], compute_uv=False)]
+    print("third share from {:.0e}: {:.1e} at 4 digits, {:.1e} at 30".format(start, *shares))
+sizes = np.linalg.svd(W_nuc, compute_uv=False)
+print(f"third share of W_nuc: {sizes[2] / sizes.sum():.2f}")
+
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
@@ -865,8 +879,9 @@ widgets.sliders(
 # $S$?
 # <details><summary>Answer</summary>
 #
-# As $U = S V$ and $S^\top \xi = c\, \zeta$, $U^\top \xi = V^\top S^\top \xi = c\, V^\top \zeta$, and likewise
-# $V^\top \zeta = c\, U^\top \xi$. So $U^\top \xi = c^2\, U^\top \xi$ with $c > 1$, and both vectors are zero.
+# As $U = S V$ and $S^\top \bar\xi = c\, \bar\zeta$, $U^\top \bar\xi = V^\top S^\top \bar\xi = c\, V^\top
+# \bar\zeta$, and likewise $V^\top \bar\zeta = c\, U^\top \bar\xi$. So
+# $U^\top \bar\xi = c^2\, U^\top \bar\xi$ with $c > 1$, and both vectors are zero.
 # </details>
 #
 # **2.** Why is $\bar u - u_{\min} \le \log 2n$ at a rest with $s = \varepsilon$ and $u_{\min} \ge 0$, and why
