@@ -542,8 +542,8 @@ check("04.3", remembered)
 
 # %% [markdown]
 # Call $u_{\min} / \log 10$ the **digits** of the answers. `follow` takes short steps along the flow; for them
-# `far(W, Y)` returns $u_{\min}$ and the pull, divided by its largest slope, which nears $10^{-300}$ (another
-# clock, the same path).
+# `far(W, Y)` returns the pull, divided by its largest slope, which nears $10^{-300}$ (another clock, the same
+# path), and $u_{\min}$.
 #
 # *Predict*: which of three starts $U = \beta I$, $V = 0$ is nearest to the largest margin at 300 digits?
 
@@ -558,7 +558,8 @@ def follow(U, V, Y, digits):
             gU, gV = M @ V, M.mT @ U
             size, length = (np.sqrt((a**2 + b**2).sum((-2, -1))) for a, b in ((U, V), (gU, gV)))
             change = np.abs(Y * (gU @ V.mT + U @ gV.mT)).max((-2, -1))  # of the fastest u_i
-            # (U, V) moves by at most two percent of its length, and to first order no u_i by more than 0.4
+            # (U, V) moves by at most two percent of its length, and to first order no u_i by more than 0.4;
+            # half as long a step changes no margin below by more than .01, from 3 digits on
             step = (behind * np.minimum(0.02 * size / length, 0.4 / change))[..., None, None]
             U, V = U + step * gU, V + step * gV
             M, least = far(U @ V.mT, Y)
