@@ -62,7 +62,8 @@ def c_of(W, Y):
 
 
 def judge(U, V, Y):
-    """c and the leading pair of the pull at W = U V^T: (...) and twice (..., d)."""
+    """c, the leading pair of the pull, (..., d) each, and the nuclear margin."""
     W = U @ V.mT
-    left, _, right = np.linalg.svd(far(W, Y)[0])
-    return c_of(W, Y), left[..., 0], right[..., 0, :]
+    M, least = far(W, Y)
+    left, _, right = np.linalg.svd(M)
+    return c_of(W, Y), left[..., 0], right[..., 0, :], least / np.linalg.norm(W, "nuc", axis=(-2, -1))

@@ -585,10 +585,10 @@ assert np.allclose(np.median(reached[[1, 2, 6], 0], axis=1), [0.865, 0.96, 0.997
 # margins climb, most from small starts slowly.
 #
 # Does what is missing grow like $\lVert W \rVert_*^c$? We take the leading pair at 30 digits and measure the
-# exponent until 33. `judge(U, V, Y)` returns $c$, $\bar\xi$ and $\bar\zeta$; `c_of(W, Y)` only $c$.
+# exponent until 33. `judge(U, V, Y)` returns $c$, $\bar\xi$, $\bar\zeta$ and $\mu(W)$; `c_of` only $c$.
 
 # %%
-c, xi_bar, zeta_bar = judge(U[3], V[3], others)  # at 30 digits
+c, xi_bar, zeta_bar, _ = judge(U[3], V[3], others)  # at 30 digits
 early, late = np.einsum("ksa,jksab,ksb->jks", xi_bar, paths[3:5], zeta_bar)  # p.r at 30 and at 33
 norms = np.linalg.norm(paths[3:5], "nuc", (-2, -1))
 exponent = np.log(late / early) / np.log(norms[1] / norms[0])
