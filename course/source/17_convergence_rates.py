@@ -22,8 +22,8 @@
 # 02](02_hard_margin_svm.ipynb) (section 2.7), [lesson 03](03_optimizer_geometry.ipynb) (norms), [lesson
 # 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson 08](08_regularization_path.ipynb) (the offset of a
 # path), [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$), [lesson 11](11_key_query_nuclear.ipynb)
-# (better tokens). About 90 minutes (135 with a pencil) without the optional sections, four exercises. The
-# optional 17.6 also recalls section 3.7 and [lesson 15](15_mirror_descent_attention.ipynb).
+# (better tokens). About 90 minutes (135 with a pencil) without the optional sections, four exercises. 17.6
+# also recalls 3.7 and [lesson 15](15_mirror_descent_attention.ipynb).
 
 # %%
 import math
