@@ -34,8 +34,13 @@ def finite_tensor(name: str, value: Tensor) -> None:
         raise ValueError(f"{name}{where} is {value[tuple(where)].item()}; every entry must be finite")
 
 
-def token_numbers(name: str, given, shape: tuple[int, ...], T: int, device) -> Int[Tensor, "..."]:
+def token_numbers(
+    name: str, given, shape: tuple[int, ...], T: int, device, real: Tensor | None = None
+) -> Int[Tensor, "..."]:
     """The argument called `name`, a token number for each of `shape`, as int64 on the device.
+
+    Args:
+        real: True where the number counts; it is 0 elsewhere, whatever was given. None: everywhere.
 
     Raises:
         ValueError: no dense tensor of this shape, no integers, or a number that is not from 0 to T - 1.
@@ -48,9 +53,12 @@ def token_numbers(name: str, given, shape: tuple[int, ...], T: int, device) -> I
     if given.dtype.is_floating_point or given.dtype.is_complex or given.dtype == torch.bool:
         raise ValueError(f"{name} holds token numbers, so integers; got {given.dtype}")
     numbers = given.to(device, torch.int64)  # first: in short types T may not fit
+    if real is not None:
+        numbers = torch.where(real, numbers, 0)
     outside = (numbers < 0) | (numbers >= T)
     if outside.any():
         raise ValueError(
-            f"{name} holds {numbers[outside][0].item()}, but the {T} tokens are numbered 0 to {T - 1}"
+            f"{name} holds {given[tuple(outside.nonzero()[0].tolist())].item()}, but the {T} tokens are "
+            f"numbered 0 to {T - 1}"
         )
     return numbers

@@ -80,6 +80,8 @@ def ratio_problem(
         raise ValueError(
             f"log_attention must be a tensor of shape {tuple(kept.shape)}, got {describe(log_attention)}"
         )
+    if log_attention.is_complex():
+        raise ValueError(f"log_attention holds real numbers; got {log_attention.dtype}")
     log_s = log_attention.to(X).masked_fill(~kept, 0.0)
     if not log_s.isfinite().all():
         where = (~log_s.isfinite()).nonzero()[0].tolist()

@@ -79,7 +79,6 @@ def solve_soft(
         raise ValueError(f"X is {describe(X)}; expected float64, (..., n, T, d), with d >= 1")
     if not X.shape[-2] or not X.shape[-3]:
         raise ValueError(f"X has shape {tuple(X.shape)}; expected at least one sequence and one token")
-    selected = token_numbers("selected", selected, X.shape[:-1], X.shape[-2], X.device)
     if not isinstance(C, Real) or not 0 < C <= sys.float_info.max:
         raise ValueError(f"C = {C!r}; expected a positive finite price of the slack")
     if not isinstance(tol, Real) or not 0 < tol < 1:
@@ -87,9 +86,10 @@ def solve_soft(
     if mask is not None and (not isinstance(mask, Tensor) or mask.dtype != torch.bool):
         raise ValueError(f"mask must be a bool tensor, True where a token is real; got {describe(mask)}")
     batch, d = X.shape[:-3], X.shape[-1]
-    real = torch.ones_like(selected, dtype=torch.bool) if mask is None else mask
-    if real.shape != selected.shape:
-        raise ValueError(f"mask has shape {tuple(real.shape)}; expected {tuple(selected.shape)}")
+    real = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device) if mask is None else mask
+    if real.shape != X.shape[:-1]:
+        raise ValueError(f"mask has shape {tuple(real.shape)}; expected {tuple(X.shape[:-1])}")
+    selected = token_numbers("selected", selected, X.shape[:-1], X.shape[-2], X.device, real)
     if (real & ~real.gather(-1, selected)).any():
         raise ValueError("selected holds tokens that the mask hides; select real ones")
     X = torch.where(real[..., None], X, 0.0).reshape(-1, *X.shape[-3:])

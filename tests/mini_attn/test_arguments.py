@@ -35,6 +35,7 @@ def test_every_integer_type_counts_tokens(dtype, T):
     [
         (torch.tensor([0, 3]), "selected holds 3, but the 3 tokens are numbered 0 to 2"),
         (torch.tensor([-1, 0]), "selected holds -1"),
+        (torch.tensor([0, 2**63 + 5], dtype=torch.uint64), f"selected holds {2**63 + 5}, but"),
         (torch.tensor([0.0, 1.0]), "token numbers, so integers; got torch.float32"),
         (torch.tensor([True, False]), "got torch.bool"),
         (torch.tensor([0]), r"shape \(2,\), a token number each; got torch.int64 of shape \(1,\)"),
@@ -49,6 +50,26 @@ def test_what_is_no_token_number_is_refused(given, said):
     for of in (rates.strengths, lambda data, given: rates.log_excess(data.scores, data, given)):
         with pytest.raises(ValueError, match=said):
             of(data, given)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint64, torch.int64])
+@pytest.mark.parametrize("anything", [-100, -1, 3, 2**7 - 1])
+def test_a_token_selected_at_padding_means_nothing(anything, dtype):
+    X = torch.eye(3, dtype=torch.float64)[None]
+    mask = torch.tensor([[True, True, False]])
+    given = torch.tensor([[1, 0, anything]]).to(dtype)
+    expected = svm.solve_soft(X, torch.tensor([[1, 0, 0]]), C=1.0, mask=mask)
+    assert torch.equal(svm.solve_soft(X, given, C=1.0, mask=mask).value, expected.value)
+    with pytest.raises(ValueError, match=r"selected holds .*\d, but the 3 tokens"):
+        svm.solve_soft(X, given, C=1.0)
+    with pytest.raises(ValueError, match="selected holds 3"):
+        svm.solve_soft(X, torch.tensor([[3, 0, 0]]), C=1.0, mask=mask)
+
+
+def test_attention_is_real():
+    data, kept = random_tokens(2, 3, 2, seed=0), torch.ones(2, 3, dtype=torch.bool)
+    with pytest.raises(ValueError, match="log_attention holds real numbers"):
+        svm.ratio_problem(data.X, data.z, kept, torch.zeros(2, 3, dtype=torch.complex128))
 
 
 def test_bytes_are_compared_as_numbers():
