@@ -4,21 +4,45 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+INSTEAD = {  # kinds of tensor that are not dense: how to make one that is
+    "nested": "torch.nested.to_padded_tensor({name}, 0), and a mask",
+    "quantized": "{name}.dequantize()",
+    "meta": "a tensor that holds numbers",
+}
+
+
+def _kind(value: Tensor) -> str | None:
+    """Why a tensor is not dense; None if it is: every entry is a number that can be read."""
+    if value.is_nested:  # first: it may have no shape
+        return "nested"
+    if value.layout != torch.strided:
+        return str(value.layout)
+    return "quantized" if value.is_quantized else "meta" if value.is_meta else None
+
 
 def describe(value) -> str:
-    """What was given, for an error: a tensor's dtype, shape and layout if it is not dense; else the type."""
+    """What was given, for an error: a tensor's dtype, shape and kind if it is not dense; else the type."""
     if isinstance(value, Tensor):
-        layout = "" if value.layout == torch.strided else f", {value.layout}"
-        return f"{value.dtype} of shape {tuple(value.shape)}{layout}"
+        kind = _kind(value)
+        shape = "" if kind == "nested" else f" of shape {tuple(value.shape)}"
+        return f"{value.dtype}{shape}{f', {kind}' if kind else ''}"
     return type(value).__name__
+
+
+def dense(name: str, value):
+    """The value, which need not be a tensor. Raise if it is one of a kind that cannot be computed with."""
+    kind = _kind(value) if isinstance(value, Tensor) else None
+    if kind is not None:
+        instead = INSTEAD.get(kind, "{name}.to_dense()").format(name=name)
+        raise ValueError(f"{name} must be dense, got {describe(value)}; use {instead}")
+    return value
 
 
 def real_tensor(name: str, value, ndim: int) -> Tensor:
     """Raise unless the value is a float32 or float64 tensor with `ndim` dimensions or more."""
     if not isinstance(value, Tensor):
         raise ValueError(f"{name} must be a torch tensor, got {describe(value)}; use torch.as_tensor({name})")
-    if value.layout != torch.strided:
-        raise ValueError(f"{name} must be dense, got {value.layout}; use {name}.to_dense()")
+    dense(name, value)
     if value.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"{name} must be float32 or float64, got {value.dtype}; use {name}.double()")
     if value.ndim < ndim:
@@ -45,7 +69,7 @@ def token_numbers(
     Raises:
         ValueError: no dense tensor of this shape, no integers, or a number that is not from 0 to T - 1.
     """
-    if not isinstance(given, Tensor) or given.shape != shape or given.layout != torch.strided:
+    if not isinstance(dense(name, given), Tensor) or given.shape != shape:
         raise ValueError(
             f"{name} must be a dense tensor of shape {tuple(shape)}, a token number each; "
             f"got {describe(given)}"

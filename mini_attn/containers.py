@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.arguments import describe
+from mini_attn.arguments import dense, describe
 
 
 class _Data:
@@ -53,7 +53,7 @@ class _Data:
             )
         for name, shape in shapes.items():
             value = getattr(self, name)
-            if not _is_floating(value):
+            if not _is_floating(dense(name, value)):
                 raise ValueError(
                     f"{name} is {describe(value)}; expected a floating torch tensor: torch.as_tensor({name})"
                 )
@@ -174,7 +174,7 @@ class TokenData(_Data):
             object.__setattr__(self, name, value)
 
     def _check_mask(self, shape: tuple[int, ...]):
-        if not _is_bool(self.mask) or self.mask.shape != shape:
+        if not _is_bool(dense("mask", self.mask)) or self.mask.shape != shape:
             raise ValueError(
                 f"mask is {describe(self.mask)}; expected a bool tensor of shape {shape}, "
                 "True where a token is real"

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mini_attn.arguments import describe
+from mini_attn.arguments import dense, describe
 from mini_attn.containers import PointData as PointData
 from mini_attn.containers import TokenData as TokenData
 
@@ -96,16 +96,20 @@ def every_position(
     Source: Tarzanagh et al. 2023, "Transformers as Support Vector Machines", on sequence outputs.
     Introduced in lesson 14.
     """
-    if not isinstance(X, Tensor) or X.ndim < 3:
+    if not isinstance(dense("X", X), Tensor) or X.ndim < 3:
         raise ValueError("X must be a tensor of shape (..., n, T, d): trials, sequences, tokens, dimension")
     *_, T, _ = X.shape
-    if not isinstance(y, Tensor) or y.shape != X.shape[:-1]:
+    if not isinstance(dense("y", y), Tensor) or y.shape != X.shape[:-1]:
         raise ValueError(
             f"y must be a tensor of shape {tuple(X.shape[:-1])}, a label per position; got {describe(y)}"
         )
     visible = None
     if mask is not None:
-        if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != X.shape[:-1]:
+        if (
+            not isinstance(dense("mask", mask), Tensor)
+            or mask.dtype != torch.bool
+            or mask.shape != X.shape[:-1]
+        ):
             raise ValueError(
                 f"mask must be a bool tensor of shape {tuple(X.shape[:-1])}; got {describe(mask)}"
             )

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.arguments import describe, token_numbers
+from mini_attn.arguments import dense, describe, token_numbers
 from mini_attn.data import TokenData
 
 
@@ -32,7 +32,11 @@ def _unit(flat: Tensor, order: float = 2.0) -> Tensor:
 
 def _same_shape(a: Tensor, b: Tensor):
     for weights in (a, b):
-        if not isinstance(weights, Tensor) or weights.is_complex() or weights.dtype == torch.bool:
+        if (
+            not isinstance(dense("weights", weights), Tensor)
+            or weights.is_complex()
+            or weights.dtype == torch.bool
+        ):
             raise ValueError(
                 f"weights are {describe(weights)}; expected a tensor of real numbers: torch.as_tensor(w)"
             )
@@ -95,7 +99,7 @@ def selected_tokens(attention: Float[Tensor, "*trials n T"]) -> Int[Tensor, "*tr
 
 def _indices(selected: Tensor, logits: Tensor) -> Int[Tensor, "*trials n"]:
     """The selected tokens, checked, on the logits' device and of the type that torch indexes with."""
-    if not isinstance(logits, Tensor):
+    if not isinstance(dense("logits", logits), Tensor):
         raise ValueError(f"logits must be a tensor (*trials, n, T), got {describe(logits)}")
     if logits.ndim < 2 or not logits.is_floating_point():
         raise ValueError(
@@ -125,7 +129,7 @@ def _tight(logits, selected, tol: float, lead) -> tuple[Tensor, Tensor]:
     ahead = margins(logits, selected)
     asked = torch.ones_like(ahead[..., :1])
     if lead is not None:
-        if not isinstance(lead, Tensor) or lead.shape != ahead.shape[:-1]:
+        if not isinstance(dense("lead", lead), Tensor) or lead.shape != ahead.shape[:-1]:
             raise ValueError(
                 f"lead must be a tensor of shape {tuple(ahead.shape[:-1])}, a number per sequence; "
                 f"got {describe(lead)}"

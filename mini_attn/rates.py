@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mini_attn import losses
-from mini_attn.arguments import describe, token_numbers
+from mini_attn.arguments import dense, describe, token_numbers
 from mini_attn.data import TokenData
 from mini_attn.svm import HardMarginProblem, Solution
 
@@ -57,7 +57,7 @@ def log_excess(
     Introduced in lesson 17.
     """
     _no_mask(data)
-    if not isinstance(logits, Tensor) or logits.shape != data.scores.shape:
+    if not isinstance(dense("logits", logits), Tensor) or logits.shape != data.scores.shape:
         raise ValueError(
             f"logits must be a tensor of the scores' shape {tuple(data.scores.shape)}; got {describe(logits)}"
         )

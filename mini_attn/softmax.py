@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mini_attn.arguments import describe
+from mini_attn.arguments import dense, describe
 
 
 def logit_gradient(
@@ -128,7 +128,7 @@ def softmax(logits: Float[Tensor, "*batch T"], batch_dims: int | None = None) ->
 
     Introduced in lesson 05.
     """
-    if not isinstance(logits, Tensor) or not logits.is_floating_point():
+    if not isinstance(dense("logits", logits), Tensor) or not logits.is_floating_point():
         raise ValueError(
             f"logits are {describe(logits)}; expected a floating tensor: torch.as_tensor(logits).double()"
         )

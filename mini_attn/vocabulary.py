@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.arguments import describe
+from mini_attn.arguments import dense, describe
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +190,7 @@ def closure(above: Bool[Tensor, "*batch V V"]) -> Bool[Tensor, "*batch V V"]:
     A token that is above itself, on the diagonal, stands on a cycle. Introduced in lesson 16.
     """
     if (
-        not isinstance(above, Tensor)
+        not isinstance(dense("above", above), Tensor)
         or above.dtype != torch.bool
         or above.ndim < 2
         or above.shape[-1] != above.shape[-2]

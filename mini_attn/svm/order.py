@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.arguments import describe, real_tensor, token_numbers
+from mini_attn.arguments import dense, describe, real_tensor, token_numbers
 from mini_attn.svm.problem import HardMarginProblem
 
 
@@ -75,7 +75,7 @@ def order_problem(
     V, d = embeddings.shape[-2:]
     for name, pairs in (("above", above), ("tied", tied)):
         if not (pairs is None and name == "tied") and (
-            not isinstance(pairs, Tensor)
+            not isinstance(dense(name, pairs), Tensor)
             or pairs.dtype != torch.bool
             or pairs.shape != (*embeddings.shape[:-1], V, V)
         ):

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.arguments import describe, finite_tensor, real_tensor, token_numbers
+from mini_attn.arguments import dense, describe, finite_tensor, real_tensor, token_numbers
 
 PIECE = 2**16  # rows that are treated at once
 LARGE = 1000  # rows from which on Euclidean problems are solved one by one, with a working set
@@ -64,7 +64,7 @@ class HardMarginProblem:
         for name, flags in (("equality", self.equality), ("mask", self.mask)):
             if flags is None:
                 continue
-            if not isinstance(flags, Tensor) or flags.dtype != torch.bool or flags.shape != rows:
+            if not isinstance(dense(name, flags), Tensor) or flags.dtype != torch.bool or flags.shape != rows:
                 raise ValueError(
                     f"{name} must be a bool tensor of shape {tuple(rows)}, got {describe(flags)}"
                 )
@@ -185,7 +185,7 @@ def label_problem(X: Float[Tensor, "*batch n d"], y: Tensor) -> HardMarginProble
     Source: Vapnik, "Statistical learning theory" (1998). Introduced in lesson 02.
     """
     real_tensor("X", X, ndim=2)
-    if not isinstance(y, Tensor) or y.shape != X.shape[:-1]:
+    if not isinstance(dense("y", y), Tensor) or y.shape != X.shape[:-1]:
         raise ValueError(f"y must be a tensor of shape {tuple(X.shape[:-1])}, got {describe(y)}")
     if y.dtype == torch.bool or y.is_complex() or not (y.to(X).abs() == 1).all():
         raise ValueError("labels y must be -1 or +1, as numbers; map classes {0, 1} by y = 2.0 * y - 1")
@@ -225,7 +225,7 @@ def token_problem(
     mask = None if mask is None else mask.flatten(-2)
     if lead is None:
         return HardMarginProblem(a, None, a.new_ones(a.shape[:-1]), mask=mask)
-    if not isinstance(lead, Tensor) or lead.shape != selected.shape:
+    if not isinstance(dense("lead", lead), Tensor) or lead.shape != selected.shape:
         raise ValueError(
             f"lead must be a tensor of shape {tuple(selected.shape)}, one number per sequence, "
             f"got {describe(lead)}"
@@ -296,7 +296,11 @@ def _winner_minus_others(
 
 def _visible_others(mask: Tensor, keys: Tensor, selected: Tensor, others: Tensor) -> Tensor:
     """The mask of the tokens t != alpha_i, (..., n, T - 1); a sequence that sees no token selects none."""
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != keys.shape[:-1]:
+    if (
+        not isinstance(dense("mask", mask), Tensor)
+        or mask.dtype != torch.bool
+        or mask.shape != keys.shape[:-1]
+    ):
         raise ValueError(
             f"mask must be a bool tensor of shape {tuple(keys.shape[:-1])}, True where a token is real, "
             f"got {describe(mask)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Int
 from torch import Tensor
 
-from mini_attn.arguments import describe
+from mini_attn.arguments import dense, describe
 from mini_attn.containers import TokenData
 from mini_attn.svm.problem import HardMarginProblem, _winner_minus_others
 
@@ -36,7 +36,7 @@ def sequence_problem(data: TokenData, selected: Int[Tensor, "*trials m"]) -> Har
     if not isinstance(data, TokenData):
         raise ValueError(f"data must be TokenData, got {describe(data)}")
     rows, (T, d) = data.y.shape, data.X.shape[-2:]
-    if not isinstance(selected, Tensor) or selected.shape != rows:
+    if not isinstance(dense("selected", selected), Tensor) or selected.shape != rows:
         raise ValueError(
             f"selected must be a tensor of shape {tuple(rows)}, a token for each row of the data, "
             f"got {describe(selected)}"

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from mini_attn import geometry, rates, svm
-from mini_attn.arguments import token_numbers
-from mini_attn.data import random_tokens
+from mini_attn.arguments import describe, token_numbers
+from mini_attn.data import every_position, random_tokens
+from mini_attn.softmax import softmax
 from mini_attn.sweep import wilson
 from mini_attn.vocabulary import closure, next_tokens
 
@@ -131,3 +132,55 @@ def test_what_next_tokens_cannot_draw_is_refused(wrong, said):
 def test_an_order_is_square_and_bool(above):
     with pytest.raises(ValueError, match="bool tensor"):
         closure(above)
+
+
+def nested(tensor):
+    return torch.nested.nested_tensor([tensor.reshape(-1), tensor.reshape(-1)[:1]])
+
+
+def jagged(tensor):
+    return torch.nested.nested_tensor([tensor.reshape(-1), tensor.reshape(-1)[:1]], layout=torch.jagged)
+
+
+def quantized(tensor):
+    return torch.quantize_per_tensor(tensor.float(), 0.1, 0, torch.qint8)
+
+
+def meta(tensor):
+    return tensor.to("meta")
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:.*quantiz")
+@pytest.mark.parametrize("kind", [nested, jagged, quantized, meta, torch.Tensor.to_sparse])
+def test_no_tensor_without_numbers_is_taken(kind):
+    X = torch.eye(3, dtype=torch.float64).expand(2, 3, 3)
+    z, flags, label, number = X[:, 0], X[..., 0] >= 0, X.new_ones(2), torch.zeros(2, dtype=torch.int64)
+    problem, square = svm.HardMarginProblem, torch.ones(3, 3, dtype=torch.bool)
+    calls = {
+        "a": lambda bad: problem(bad(X), None, X[..., 0]),
+        "equality": lambda bad: problem(X, None, X[..., 0], equality=bad(flags)),
+        "mask": lambda bad: problem(X, None, X[..., 0], mask=bad(flags)),
+        "keys": lambda bad: svm.token_problem(bad(X), number),
+        "selected": lambda bad: svm.token_problem(X, bad(number)),
+        "lead": lambda bad: svm.token_problem(X, number, lead=bad(label)),
+        "mask ": lambda bad: svm.token_problem(X, number, mask=bad(flags)),
+        "z": lambda bad: svm.attention_problem(X, bad(z), number),
+        "y": lambda bad: svm.label_problem(z, bad(label)),
+        "X": lambda bad: svm.mixture_problem(bad(X), z, flags),
+        "kept": lambda bad: svm.mixture_problem(X, z, bad(flags)),
+        "mask  ": lambda bad: svm.mixture_problem(X, z, flags, bad(flags)),
+        "log_attention": lambda bad: svm.ratio_problem(X, z, flags, bad(X[..., 0])),
+        "mask   ": lambda bad: svm.solve_soft(X, flags.long(), C=1.0, mask=bad(flags)),
+        "selected ": lambda bad: svm.solve_soft(X, bad(flags.long()), C=1.0),
+        "following": lambda bad: svm.next_problem(X[0], bad(torch.zeros(3, dtype=torch.int64))),
+        "above": lambda bad: closure(bad(square)),
+        "logits": lambda bad: softmax(bad(X)),
+        "logits ": lambda bad: geometry.margins(bad(X), number),
+        "selected  ": lambda bad: geometry.margins(X, bad(number)),
+        "weights": lambda bad: geometry.cosine(z, bad(z)),
+        "y ": lambda bad: every_position(X, bad(X[..., 0]), X[0, 0]),
+    }
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=f"^{name.strip()} must be dense, got torch"):
+            call(kind)
+    assert "torch.q" in describe(kind(z)) or "torch.float64" in describe(kind(z))
