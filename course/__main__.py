@@ -40,6 +40,8 @@ class Heedless:
 
     def __init__(self, stream: TextIO | None, heeded: type[OSError] | tuple = ()):
         self._stream = stream or open(os.devnull, "w", errors="replace")  # noqa: SIM115 (until the end)
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # one of another kind, or closed
+            self._stream.reconfigure(errors="backslashreplace")  # what its encoding lacks
         self._heeded = heeded
         self.error: OSError | None = None
 

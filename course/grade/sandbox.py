@@ -243,6 +243,7 @@ class Sandbox:
                 env=self._environment(str(temporary) if self.unsafe else "/tmp"),
                 pass_fds=() if self.unsafe else (readable,),
                 start_new_session=True,
+                umask=0o022,  # the shell's may keep the library's readers out
             )
         finally:
             os.close(readable)

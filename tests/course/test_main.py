@@ -1,6 +1,7 @@
 """`python -m course COMMAND` hands over to the command's module."""
 
 import importlib
+import os
 import subprocess
 import sys
 import types
@@ -108,6 +109,14 @@ def test_a_stream_that_is_closed_or_full_stops_nothing(streams, out, err, unbuff
     program = [sys.executable, *unbuffered, "-c", SAYS]
     done = subprocess.run(["bash", "-c", command, "bash", *program], capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (3, out, err)
+
+
+def test_what_a_streams_encoding_lacks_stops_nothing():
+    program = SAYS.replace('"done"', r'"d\xf6ne \ud800"').replace('"warned"', r'"w\xe4rned"')
+    command = [sys.executable, "-c", program]
+    ascii = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=ascii)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "d\\xf6ne \\ud800\n", "w\\xe4rned\n")
 
 
 @pytest.mark.parametrize("command", ["grade", "release", "progress", "lint", "build"])

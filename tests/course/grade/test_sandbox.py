@@ -1,5 +1,6 @@
 import errno
 import itertools
+import os
 import resource
 import selectors
 import shutil
@@ -41,6 +42,15 @@ def test_our_own_failure_is_not_the_students(call, sandbox, monkeypatch):
     monkeypatch.setattr(type(sandbox), "_home", property(lambda self: "/nowhere"))
     with pytest.raises(grading.GraderError, match="the sandbox did not start"):
         call("x = 1")
+
+
+def test_the_umask_of_the_shell_stays_outside(call):
+    before = os.umask(0o777)
+    try:
+        report = call("import os\ndef square(x):\n    return os.umask(0)")
+    finally:
+        os.umask(before)
+    assert report.answers["99.1"][0].value == 0o022
 
 
 def test_a_sandbox_that_starts_at_the_second_try_is_enough(call, sandbox, monkeypatch):
