@@ -161,7 +161,7 @@ def _results(
             results[one.student] = replace(known, stays=one.unclear)
     unfinished = [one for one in handed_in if _is_unfinished(results.get(one.student))]
     if unfinished:
-        if says := lower_limits(limits):
+        if says := lower_limits(limits, jobs):
             print(says, file=sys.stderr)
         codes = [*lesson.codes, *lesson.solutions.values()]
         with Sandbox(lesson.withheld, limits, unsafe, codes) as sandbox:

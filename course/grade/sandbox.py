@@ -41,6 +41,8 @@ _NUMBERS = itertools.count(os.getpid())  # two graders begin at different ones
 USERS = range(60706, 61184)  # systemd leaves these unused
 GRACE = 5.0  # seconds between the alarm inside and the kill outside
 COMPARING = 10.0  # seconds for all answers of a submission, which `plain.SIZE` bounds, and for the end
+STACK = 8 * 2**20  # bytes that Linux gives a program, and the runner asks for
+OWN = 10  # processes and threads of the grader's own for each submission at a time
 START = 60.0  # seconds until the first cell, on a busy machine
 EVENTS = 10_000  # of a life: cells, marks and answers are some hundred, and many leave no time for a look
 SHARING = 16  # times its memory, if what processes share counts for each: to count it once takes too long
@@ -51,6 +53,8 @@ SHELL = {
     "f": ("FSIZE", "file_bytes", "bytes in a file"),
     "n": ("NOFILE", "open_files", "open files"),
     "t": ("CPU", "total_seconds", "seconds of a processor"),
+    "d": ("DATA", "address_bytes", "bytes of data"),
+    "s": ("STACK", "stack_bytes", "bytes of a stack"),
 }
 
 
@@ -75,18 +79,33 @@ class Limits:
     output_bytes: int = 32 * 2**20
 
     @property
+    def stack_bytes(self) -> int:
+        """What Linux gives a program; the runner asks for no more."""
+        return STACK
+
+    @property
     def longest(self) -> float:
         """Seconds that a submission costs at most: tried twice if neighbours were there, and compared."""
         return 2 * (self.total_seconds + COMPARING)
 
 
-def lower_limits(limits: Limits) -> str | None:
-    """What the shell that started the grader allows less of, in words: its limits hold for students' code."""
+def lower_limits(limits: Limits, jobs: int = 1) -> str | None:
+    """What the shell that started the grader allows less of, in words: its limits hold for students' code.
+
+    Args:
+        limits: what one submission may use.
+        jobs: submissions at a time. Unless root grades, all their processes are one user's, and the grader's
+            own too, which have no more than the soft limit.
+    """
     found = []
     for letter, (kind, name, unit) in SHELL.items():
-        hard, wanted = resource.getrlimit(getattr(resource, f"RLIMIT_{kind}"))[1], getattr(limits, name)
-        if resource.RLIM_INFINITY != hard < wanted:
-            found.append(f"{hard:,} instead of {wanted:,.0f} {unit} (`ulimit -{letter}`)")
+        soft, allowed = resource.getrlimit(getattr(resource, f"RLIMIT_{kind}"))
+        wanted = getattr(limits, name)
+        if kind == "NPROC" and os.geteuid() != 0:
+            allowed, wanted = soft, jobs * (wanted + OWN)
+            unit = f"{unit} with --jobs {jobs}"
+        if resource.RLIM_INFINITY != allowed < wanted:
+            found.append(f"{allowed:,} instead of {wanted:,.0f} {unit} (`ulimit -{letter}`)")
     if not found:
         return None
     return (

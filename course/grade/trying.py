@@ -73,7 +73,7 @@ def attempt(
         return _attempt(one, lesson, cases, sandbox, before)
     except Exception as error:
         _raise_unless_theirs(error)
-        return Result(failure(lesson, error), list(one.notes), kept=False)
+        return Result(failure(lesson, error), list(one.notes), disturbed=_is_crowded(error), kept=False)
 
 
 def again(
@@ -114,7 +114,7 @@ def again(
     except Exception as error:
         _raise_unless_theirs(error)
         (result.marks[place],) = [mark for mark in failure(lesson, error) if mark.id == id]
-        return replace(result, kept=False)
+        return replace(result, disturbed=_is_crowded(error), kept=False)
     if second.state == "right":
         says = f"It builds on {' and '.join(wrong)}, for which it was given the solution."
         result.marks[place] = replace(second, says=[*second.says, says])
@@ -129,6 +129,13 @@ def _raise_unless_theirs(error: Exception) -> None:
         raise error
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise error
+
+
+def _is_crowded(error: Exception) -> bool:
+    """Whether the grader had no process or thread left: unless it is root's, neighbours may have them."""
+    if isinstance(error, OSError):
+        return error.errno == errno.EAGAIN
+    return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
 
 
 def failure(lesson: released.Lesson, error: Exception) -> list[Mark]:

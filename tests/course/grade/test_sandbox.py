@@ -250,14 +250,46 @@ def test_a_neighbours_harm_to_a_later_life_is_not_lost_with_its_words(
     assert not [note for note in trying._notes(one, lesson, report) if note.startswith("99.2")]
 
 
-@pytest.mark.parametrize(("kind", "letter"), [("NPROC", "u"), ("NOFILE", "n"), ("FSIZE", "f"), ("CPU", "t")])
+@pytest.mark.parametrize(
+    ("kind", "letter"),
+    [("NPROC", "u"), ("NOFILE", "n"), ("FSIZE", "f"), ("CPU", "t"), ("DATA", "d"), ("STACK", "s")],
+)
 def test_lower_limits_of_the_shell_are_named(kind, letter, monkeypatch):
     assert walls.lower_limits(walls.Limits(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)) is None
     hard = getattr(resource, f"RLIMIT_{kind}")
-    have = {hard: (64, 64)}
-    monkeypatch.setattr(resource, "getrlimit", lambda which: have.get(which, (8, resource.RLIM_INFINITY)))
+    have, no = {hard: (64, 64)}, resource.RLIM_INFINITY
+    others = {resource.RLIMIT_NPROC: (no, no)} | have
+    monkeypatch.setattr(resource, "getrlimit", lambda which: others.get(which, (8, no)))
     assert "only 64 instead of " in walls.lower_limits(walls.Limits())
     assert f"(`ulimit -{letter}`). Right answers that need more fail" in walls.lower_limits(walls.Limits())
+
+
+@pytest.mark.parametrize(("user", "jobs", "enough"), [(0, 9, True), (1000, 1, True), (1000, 2, False)])
+def test_processes_of_all_submissions_at_a_time_are_one_users(user, jobs, enough, monkeypatch):
+    no, names = resource.RLIM_INFINITY, {resource.RLIMIT_NPROC: (300, resource.RLIM_INFINITY)}
+    monkeypatch.setattr(resource, "getrlimit", lambda which: names.get(which, (no, no)))
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    says = walls.lower_limits(walls.Limits(), jobs)
+    assert (says is None) == enough
+    assert enough or "only 300 instead of 532 processes and threads with --jobs 2 (`ulimit -u`)" in says
+
+
+def test_what_the_shell_allows_but_does_not_give_is_taken():
+    """The course has no limits of these: the soft ones of a shell would be silent."""
+    code = """if True:
+        import resource, sys
+        from dataclasses import asdict
+        from course.grade.sandbox import HERE, Limits
+        sys.path.insert(0, str(HERE))
+        import runner
+        kinds = resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_STACK
+        for kind, value in zip(kinds, (90, 2**32, 2**20)):
+            resource.setrlimit(kind, (value, 2**33))
+        runner._limit(asdict(Limits()))
+        print([resource.getrlimit(kind)[0] for kind in kinds] == [2**33, 2**33, Limits().stack_bytes])
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 def test_a_library_too_large_for_the_shell_names_its_limit(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """What one submission costs, and what of it can reach another: nothing."""
 
 import dataclasses
+import errno
 import json
 import shutil
 import threading
@@ -135,6 +136,54 @@ def test_who_ran_out_of_time_beside_others_is_tried_again_alone(submit, fake, tm
     assert alone["ada = 1"][1]
     assert alone["bob = 1"][1]
     assert "Your function took too long." in page(tmp_path, "bob")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BlockingIOError(errno.EAGAIN, "busy"), RuntimeError("can't start new thread")],
+    ids=["fork", "thread"],
+)
+@pytest.mark.parametrize("solved", [False, True])
+def test_whose_grader_had_no_process_left_is_tried_again_alone(error, solved, submit, fake, tmp_path):
+    for student in ("ada", "bob"):
+        submit(student, f"{student} = 1", SQUARE.replace("x**2", "x"), TOTAL)
+    sandbox, failed = Recorded(), []
+
+    def call(cells, exercises, seconds=None):
+        report = sandbox(cells, exercises)
+        if cells[0] == "ada = 1" and (cells[-1] == SQUARE) == solved and not failed:
+            failed.append(cells)
+            raise error
+        return report
+
+    fake(call)
+    rows = grading.grade(tmp_path / "submissions", "99", "s", tmp_path / "out", 2)
+    assert {student: [mark.state for mark in marks] for student, marks in rows.items()} == {
+        student: ["wrong", "right"] for student in ("ada", "bob")
+    }
+    assert [solved for _, solved, _ in sandbox.calls] == (
+        [False] * 2 + [True] * 3 if solved else [False] * 3 + [True] * 2
+    )
+    assert "The grader failed" not in page(tmp_path, "ada")
+
+
+def test_who_has_none_left_alone_waits_for_another_run(submit, fake, tmp_path):
+    for student in ("ada", "bob"):
+        submit(student, f"{student} = 1")
+    tried = []
+
+    def call(cells, exercises, seconds=None):
+        tried.append(cells[-1])
+        if cells[-1] == "ada = 1":
+            raise BlockingIOError(errno.EAGAIN, "busy")
+        return right(cells, exercises)
+
+    fake(call)
+    assert grade(tmp_path) == {"ada": [0, 0], "bob": [3, 3]}
+    assert sorted(tried) == ["ada = 1", "ada = 1", "bob = 1"]
+    assert "The grader failed on this notebook (BlockingIOError)" in page(tmp_path, "ada")
+    fake(right)
+    assert grade(tmp_path) == {"ada": [3, 3], "bob": [3, 3]}
 
 
 class Recorded:
