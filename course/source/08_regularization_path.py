@@ -708,9 +708,9 @@ assert (minima & above).sum() == 44, again.format("08.2")
 # These are the conditions of the limit $r$ in 8.4, and $q \cdot \hat p \to 0$, if $q$ stays bounded, fixes
 # the constant as it did for $r$. So far out $q$ and $r$ have the same products with all support vectors. As
 # $r$ is a combination of these, the difference $q - r$ is $q_\perp$, the part of $q$ orthogonal to them all.
-# This is what other tokens added to $p$ early on, and no later step takes it away. The path, without history,
-# has no such part. **So the distance of the two at equal length tends to $\|q_\perp\|$, and to 0 if the
-# support vectors span the space.**
+# This is what other tokens added to $p$; support vectors never change it. The path, without history, has no
+# such part. **So the distance of the two at equal length tends to $\|q_\perp\|$, and to 0 if the support
+# vectors span the space.**
 #
 # Token 1 has one support vector in the toy and two in the hexagon of lesson 07. **Predict**: in which of the
 # two does descent meet the path?
@@ -817,9 +817,8 @@ assert not any(beaten)
 assert alone.loss[-1, 0] < bound < descents
 
 # %% [markdown]
-# No start finds anything below the follower, so that it seems to be at $p(R)$ all the way; and in the end
-# its loss is below $c$, so it selects the best tokens. Descent from 0 leaves it and ends at another local
-# winner.
+# No start finds anything below the follower, so that it seems to be at $p(R)$ all the way; and in the end its
+# loss is below $c$, so it selects the best tokens. Descent from 0 leaves it; its loss stays above $c$.
 
 # %% [markdown]
 # **The best may be a mixture, which no token alone equals.** A nonlinear head reads $\bar x = \sum_t s_t

@@ -936,7 +936,7 @@ progress("09")
 # Under the conditions of section 9.4 $v$ has the direction of the **label SVM** and $p$ that of an
 # **Att-SVM**: tight at ratio 0, softened in between, *relaxed* from a **critical ratio** on. Plain descent
 # should end at the relaxed one, but $\Delta$ grows only like $2 \log \log t$. An undecided sequence with
-# $\tau = 0$ (multiplier positive) keeps a mixture near the **level**, if one of its tokens is below it. These
+# $\tau = 0$ (multiplier positive) keeps a mixture near the **level**, if one of its tokens is below 1. These
 # are arguments, not theorems, and they do not foretell which choice $\alpha$ wins.
 #
 # | claim | prediction | measured |

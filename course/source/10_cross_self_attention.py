@@ -691,7 +691,7 @@ for n, trials in ((1, 1000), (6, 100), (50, 15)):
 # share in training falls with $n$, at step 1,000 too. At $n = 50$ this is not for lack of steps, as $W$ has
 # all but arrived at the Att-SVM of its choice. Nor are the best tokens infeasible: descent has chosen others.
 #
-# **On new sequences random queries are of no use.** In self-attention, at $n = 50$, the best token that asks
+# **On new sequences random queries help little.** In self-attention, at $n = 50$, the best token that asks
 # comes first in .99 of them. With random queries it does in about .15, where a guess has $1/8$. More data
 # cannot help: the label of a new sequence is a coin that neither tokens nor query show, so its best token and
 # its worst are equally likely to come first.
@@ -736,15 +736,15 @@ for n, trials in ((6, 40), (50, 20), (400, 5)):
     print(f"      cosine of descent to W_mm above .998 in {ends} of {trials} trials")
 
 # %% [markdown]
-# **Is it $bI$ that is learned? As a rule, yes, from $n = 50$ on.** In training only the best tokens asked.
+# **Is it $bI$ that is learned? As a rule, yes, at $n = 50$ and 400.** In training only the best tokens asked.
 # Yet $W_{\mathrm{mm}}$ then has the other tokens, too, put themselves first, in about 98% of the fresh
 # sequences. At $n = 6$ it is about two thirds. And descent comes within cosine .998 of $W_{\mathrm{mm}}$ in
 # all 25 trials with $n \ge 50$.
 #
-# **As a matrix, no.** At $n = 50$ the error is about 2.3, and at $n = 400$ still 1.6, half of
-# $\lVert I \rVert_F = 3.2$. Only about a quarter of $\varepsilon^2$ is then in the form: most of the error is
-# not that $v$ is favoured. But error and ratio fall with $n$, and in the limit $W_{\mathrm{mm}}$ is a
-# multiple of $I$ (10.9): on endless data rule and matrix agree.
+# **As a matrix, no.** At $n = 50$ the error is about 2.3, and at $n = 400$ still 1.6, half of $\lVert I
+# \rVert_F = 3.2$. Only about a quarter of $\varepsilon^2$ is then in the form: most of the error is not that
+# $v$ is favoured. But error and ratio fall with $n$, and in the limit $W_{\mathrm{mm}}$ is a multiple of $I$
+# (10.9): in that limit rule and matrix agree.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.9 How fast the error falls *(optional)*
@@ -884,7 +884,7 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
 # | first step (10.6) | $r / T \to 1$ as $d \to \infty$ | 1.5 to 1.04 at $T = 8$, 1.6 to 1.07 at $T = 30$ |
 # | a random token puts itself first (10.6) | $\mathbb{E}\, F(c)^{T-1}$ | within .04 at the six sizes |
 # | other sequences (10.7) | best queries help, random disturb | step 1, $n = 1, 50$: .68, .99; .68, .39 |
-# | new sequences, $n = 50$ (10.8) | best queries carry over, random do not | .99; .15 (a guess: 1/8) |
+# | new sequences, $n = 50$ (10.7) | best queries carry over, random do not | .99; .15 (a guess: 1/8) |
 # | $W_{\mathrm{mm}} / \bar b - I$ (10.9) | falls as $n^{-1/(d-1)}$ | within two s.e. at $T = 2$, $d = 2, 4$ |
 
 # %% [markdown]
@@ -915,7 +915,7 @@ progress("10")
 #   the paper's data descent ends at the Frobenius SVM of a locally optimal choice.
 # - In self-attention with the best tokens, the ratio $r$ of the first step on endless data tends to $T$ as
 #   $d \to \infty$. For $r \ll d$ nearly all tokens attend to themselves, for $r \gg d$ many do not.
-# - Other sequences help the best tokens that ask, and disturb random queries, which are of no use on new
+# - Other sequences help the best tokens that ask, and disturb random queries, which help little on new
 #   sequences. At $T = 8$, $d = 10$, $n = 50$ "attend to yourself" is learned as a rule. As $n$ grows,
 #   $W_{\mathrm{mm}} / \bar b$ tends to $I$, as $n^{-1/(d-1)}$ (10.9).
 

@@ -759,9 +759,9 @@ show(
 #
 # On the left of Figure 3 the runs with and without the ridge are one up to clock 3, as they must be: one
 # start, the same tokens, a ridge too weak to part them. The test comes after. By clock 6.6 the distance falls
-# to a third or less, with the ridge in at most 230 steps, without it in over 600; yet the two differ by less
-# than a fifth. So far the ridge does little but make the clock run faster (right). Later it also sets where
-# the run ends.
+# to a third or less, with the ridge in at most 230 steps, without it in over 600; yet the two differ by under
+# a quarter. So far the ridge does little but make the clock run faster (right). Later it also sets where the
+# run ends.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -843,7 +843,7 @@ print(f"with the ridge {np.degrees(np.arccos(own.mean())):23.0f}")
 
 # %% [markdown]
 # **With one time, growing steps bring our twelve almost as near as the ridge does.** With two, at the same
-# length, they do not, and balancing hardly helps. So the two sums do harm without any imbalance: late on, $K
+# length, they do not, and balancing hardly helps. So two times do harm without any imbalance: late on, $K
 # \propto S_K Q$ and $Q \propto S_Q^\top K$ with different ones, unlike section 11.2.
 #
 # <details><summary>Why K is proportional to S_K Q</summary>
@@ -922,7 +922,7 @@ for factor, scale, at_zero in ((0.95, 0.1, 0), (1.02, 0.1, 12), (1.02, 1, 10), (
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | the published .997; 4, 5, 14 | minimum of $J$: .9972; .9960 | means of 80 runs: .9971; .9961 |
-# | with and without the ridge, at clock 6.6 | equally near | .024, .021; 4, 5, 14: .022, .018 |
+# | with and without the ridge, at clock 6.6 | none: $c$ decides | .024, .021; 4, 5, 14: .022, .018 |
 # | small starts end at zero | decay above $\lVert M \rVert_{\mathrm{op}}$ | 12 of 12 above, 0 of 12 below |
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -982,8 +982,8 @@ assert runs.certificate.isel(certificate_0=-1).min() > 0.98
 # At lead 100, 29 of the 80 runs from .01 lack a direction of $W_{\mathrm{nuc}}$: a small start lets the first
 # direction outgrow the others (lesson 04) before the leads are long. From then on, by the law of section
 # 11.4, the share of a direction grows only like the power $c - 1$ of the length, in our twelve at most .90 at
-# lead 100. So small starts are late. (At 4, 5, 14 the large start is farther off still at lead 100, but not
-# at $10^7$.) By $10^{13}$ 73 of the 80 have the direction, and every relative margin is above .98.
+# lead 100. So most are late. (At 4, 5, 14 the large start is farther off still at lead 100, but not at
+# $10^7$.) By $10^{13}$ 73 of the 80 have the direction, and every relative margin is above .98.
 #
 # But a relative margin hardly sees the cosine: from .01, 2 and 6 of 40 runs still have one below .98. For
 # each of these we compare $\sigma_r / \sigma_1$ with that of $W_{\mathrm{nuc}}$, and ask with which exponent

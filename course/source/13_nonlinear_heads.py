@@ -391,10 +391,10 @@ for size in (10, 100, 1000, 10_000):
 assert gap < 0.001, again.format("13.3")
 
 # %% [markdown]
-# **$w(R)$ nears $w_3$ like $1/R$.** Write $w(R) = \sum_t b_t F_t$. As the gradient is along $w$, the terms
-# $q_t e^{-F_t \cdot w}$ are proportional to $b_t$, which is $\frac RN \lambda_t$ and a bounded number. So
-# their logarithms are those of the $\lambda_t$ up to a constant and about $1/R$. A dropped token whose
-# SVM lag is above 1 still counts for $e^{-(\text{SVM lag} - 1)R/N}$, which dies out faster.
+# **The gap falls like $1/R$.** Write $w(R) = \sum_t b_t F_t$. As the gradient is along $w$, the terms $q_t
+# e^{-F_t \cdot w}$ are proportional to $b_t$, which is $\frac RN \lambda_t$ and a bounded number. So their
+# logarithms are those of the $\lambda_t$ up to a constant and about $1/R$. A dropped token whose SVM lag is
+# above 1 still counts for $e^{-(\text{SVM lag} - 1)R/N}$, which dies out faster.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.5 Descent bounces

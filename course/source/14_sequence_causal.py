@@ -783,7 +783,7 @@ for size in runs["size"].values:
 # %% [markdown]
 # **They do, at least three times as often as the others**, though some $W$ has the best token everywhere. As
 # many positions are pulled the wrong way as predicted (at $T = 3$ a few more). They make 0.35 to 0.4 of the
-# misses: this sign tells of many, but not of most.
+# misses: at this room this sign tells of many, but not of most.
 #
 # Under a causal mask most positions see fewer tokens, and fewer of them miss. But they also use up less, so
 # that at the same $d$ the room is larger. Below the figure are causal runs with a smaller $d$:
@@ -871,7 +871,7 @@ for d, least in ((20, 0.99), (3, 0.9)):
 # |:---|:---|:---|
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 ($d = 8$: after 2,000 steps) |
 # | random choices use up $\sum \nu_m$ | half feasible near $d^2 = \sum \nu_m$ | right $d$ in 12 of 12 lines |
-# | misses at $T = 5$ | about as 1 over the room | room 10 to 40: a third ($n = 2$) to a quarter left |
+# | misses at $T = 5$ | none: read off | room 10 to 40: a third ($n = 2$) to a quarter left |
 # | pulled the wrong way | exercise 14.4 | within 0.011 |
 
 # %% [markdown]
@@ -888,11 +888,11 @@ for d, least in ((20, 0.99), (3, 0.9)):
 # one?
 # <details><summary>Answer</summary>
 #
-# A random one: by the count (tested up to $T = 16$), hardly. More than half of the 4,096 positions see 64
-# tokens or more, and use up at least $\nu_{64} = 4.2$ degrees of freedom each, together over 8,600. $W$ has
-# 4,096 entries. (Some positions see more than $d + 1$ tokens, but 64 ties of one position practically never
-# occur, so $b = 0$ and $R = \min(d^2, J)$ here, too.) So, by the same count, not every choice. Some choices
-# it can always make, for distinct tokens of one norm: "look at yourself", with $W = I$.
+# A random one: by the count (tested, causal, to $T = 5$), hardly. More than half of the 4,096 positions see
+# 64 tokens or more, and use up at least $\nu_{64} = 4.2$ degrees of freedom each, together over 8,600. $W$
+# has 4,096 entries. (Some positions see more than $d + 1$ tokens, but 64 ties of one position practically
+# never occur, so $b = 0$ and $R = \min(d^2, J)$ here, too.) So, by the same count, not every choice. Some
+# choices it can always make, for distinct tokens of one norm: "look at yourself", with $W = I$.
 # </details>
 
 # %%

@@ -650,10 +650,10 @@ for rho in (1.1, 1.45, 1.6, 2.0, 3.0):
     assert (early == 2) == (2 ** (-1 / (rho - 1)) < 1 / 6) == (late == 2 and rho != 1.45)
 
 # %% [markdown]
-# **$k_2$ is ahead for $\rho < 1 + 1/\log_2 6 = 1.39$.** The two logits agree where
-# $0.5 p_1 + 2 p_2 = p_1 - p_2$, on the line $p_2 = p_1/6$, and $k_2$ is ahead below it, where
-# $2^{-1/(\rho-1)} < 1/6$. Later steps can move a run over the line: at 1.45 $k_1$ is ahead first, but the
-# run ends on $k_2$. At 1.6 and above it ends on $k_1$. Figure 5 shows the ways.
+# **$k_2$ is ahead for $\rho < 1 + 1/\log_2 6 = 1.39$.** The two logits agree where $0.5 p_1 + 2 p_2 = p_1 -
+# p_2$, on the line $p_2 = p_1/6$, and $k_2$ is ahead below it, where $2^{-1/(\rho-1)} < 1/6$. Later steps can
+# move a run over the line: at 1.45 $k_1$ is ahead first, but the run ends on $k_2$. At 1.6, 2 and 3 it ends
+# on $k_1$. Figure 5 shows the ways.
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.9))
@@ -761,7 +761,7 @@ for eta in (0.01, 0.03, 0.1):
 
 # %% [markdown]
 # **At 0.01 and 0.03 all three select as published; at 0.1 each ends on the other token.** So a difference
-# between two norms may be one between steps: therefore 15.8 repeated its runs with half the steps. (Why all
+# between two norms may be one between steps: therefore 15.8 repeated its runs at half the step. (Why all
 # three change sides at 0.1 we do not know.)
 
 
