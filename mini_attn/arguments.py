@@ -1,7 +1,7 @@
 """Arguments, checked: what was given, what was expected, what to do."""
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 INSTEAD = {  # kinds of tensor that are not dense: how to make one that is
@@ -56,6 +56,26 @@ def finite_tensor(name: str, value: Tensor) -> None:
     if not fine.all():
         where = (~fine).nonzero()[0].tolist()
         raise ValueError(f"{name}{where} is {value[tuple(where)].item()}; every entry must be finite")
+
+
+def bool_tensor(
+    name: str, given, shape: tuple[int, ...] | None, device=None, says: str = ""
+) -> Bool[Tensor, "..."]:
+    """The argument called `name`. Raise unless it is a bool tensor of this shape, and on the device if given.
+
+    Args:
+        says: what True says, for the error.
+    """
+    if not isinstance(dense(name, given), Tensor) or given.dtype != torch.bool or given.shape != shape:
+        want = None if shape is None else tuple(shape)
+        raise ValueError(
+            f"{name} must be a bool tensor of shape {want}{says and f', {says}'}; got {describe(given)}"
+        )
+    if device is not None and given.device != device:
+        raise ValueError(
+            f"{name} is on {given.device}, the rest on {device}; move it: {name}.to({str(device)!r})"
+        )
+    return given
 
 
 def token_numbers(

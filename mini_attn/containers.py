@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.arguments import dense, describe
+from mini_attn.arguments import bool_tensor, dense, describe
 
 
 class _Data:
@@ -174,15 +174,7 @@ class TokenData(_Data):
             object.__setattr__(self, name, value)
 
     def _check_mask(self, shape: tuple[int, ...]):
-        if not _is_bool(dense("mask", self.mask)) or self.mask.shape != shape:
-            raise ValueError(
-                f"mask is {describe(self.mask)}; expected a bool tensor of shape {shape}, "
-                "True where a token is real"
-            )
-        if self.mask.device != self.X.device:
-            raise ValueError(
-                f"mask is on {self.mask.device}, X on {self.X.device}; move it: mask.to(X.device)"
-            )
+        bool_tensor("mask", self.mask, shape, self.X.device, "True where a token is real")
         empty = ~self._by_sequence(self.mask).flatten(-2).any(-1)
         if empty.any():
             where = tuple(empty.nonzero()[0].tolist())

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mini_attn.arguments import dense, describe
+from mini_attn.arguments import bool_tensor, dense, describe
 from mini_attn.containers import PointData as PointData
 from mini_attn.containers import TokenData as TokenData
 
@@ -105,16 +105,7 @@ def every_position(
         )
     visible = None
     if mask is not None:
-        if (
-            not isinstance(dense("mask", mask), Tensor)
-            or mask.dtype != torch.bool
-            or mask.shape != X.shape[:-1]
-        ):
-            raise ValueError(
-                f"mask must be a bool tensor of shape {tuple(X.shape[:-1])}; got {describe(mask)}"
-            )
-        if mask.device != X.device:
-            raise ValueError(f"mask is on {mask.device}, X on {X.device}; move it: mask.to(X.device)")
+        bool_tensor("mask", mask, X.shape[:-1], X.device, "True where a token is real")
         X = torch.where(mask[..., None], X, 0)
         visible = mask[..., None] & mask[..., None, :]  # (..., n, T, T)
     if causal:

@@ -21,7 +21,6 @@ import types
 import plain
 
 PR_SET_THP_DISABLE = 41
-STACK = 8 * 2**20  # bytes that Linux gives a program
 REPLICATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library", "course", "replicate")
 
 
@@ -204,13 +203,14 @@ def _limit(limits: dict) -> None:
         hard = resource.getrlimit(kind)[1]  # of the shell that grades: it may be lower already
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
+    stack = limits["stack_bytes"]
     for name in ("CPU", "DATA", "STACK"):  # the course has no limits of these
         kind = getattr(resource, f"RLIMIT_{name}")
         soft, hard = resource.getrlimit(kind)
         if name != "STACK":
             soft = hard
-        elif 0 <= soft < STACK:  # no more: without a limit Linux starts threads of other sizes
-            soft = STACK if hard == resource.RLIM_INFINITY else min(STACK, hard)
+        elif 0 <= soft < stack:  # no more: without a limit Linux starts threads of other sizes
+            soft = stack if hard == resource.RLIM_INFINITY else min(stack, hard)
         resource.setrlimit(kind, (soft, hard))
     if sys.platform == "linux":  # no huge pages: one of which a part is left counts as that part
         ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, *map(ctypes.c_ulong, (1, 0, 0, 0)))

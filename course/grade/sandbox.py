@@ -41,7 +41,6 @@ _NUMBERS = itertools.count(os.getpid())  # two graders begin at different ones
 USERS = range(60706, 61184)  # systemd leaves these unused
 GRACE = 5.0  # seconds between the alarm inside and the kill outside
 COMPARING = 10.0  # seconds for all answers of a submission, which `plain.SIZE` bounds, and for the end
-STACK = 8 * 2**20  # bytes that Linux gives a program, and the runner asks for
 OWN = 10  # processes and threads of the grader's own for each submission at a time
 START = 60.0  # seconds until the first cell, on a busy machine
 EVENTS = 10_000  # of a life: cells, marks and answers are some hundred, and many leave no time for a look
@@ -77,11 +76,7 @@ class Limits:
     files: int = 10_000
     open_files: int = 256
     output_bytes: int = 32 * 2**20
-
-    @property
-    def stack_bytes(self) -> int:
-        """What Linux gives a program; the runner asks for no more."""
-        return STACK
+    stack_bytes: int = 8 * 2**20  # what Linux gives a program
 
     @property
     def longest(self) -> float:

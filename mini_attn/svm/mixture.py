@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mini_attn.arguments import dense, describe
+from mini_attn.arguments import bool_tensor, dense, describe
 from mini_attn.svm.problem import HardMarginProblem, attention_problem
 
 
@@ -106,12 +106,7 @@ def _without(first: Tensor, values: Tensor) -> Tensor:
 def _against_the_first(X, z, kept, mask) -> tuple[HardMarginProblem, Tensor]:
     """The attention problem of the first kept tokens, and which of its rows are of other kept tokens."""
     shape = X.shape[:-1] if isinstance(dense("X", X), Tensor) else None
-    if not isinstance(dense("kept", kept), Tensor) or kept.dtype != torch.bool or kept.shape != shape:
-        want = None if shape is None else tuple(shape)
-        raise ValueError(
-            f"kept must be a bool tensor of shape {want}, True where a token is kept, got {describe(kept)}"
-        )
-    kept = kept.to(X.device)
+    kept = bool_tensor("kept", kept, shape, says="True where a token is kept").to(X.device)
     real = torch.ones_like(kept) if mask is None else dense("mask", mask)
     first = _first(kept)
     problem = attention_problem(X, z, first, mask)

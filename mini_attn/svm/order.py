@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.arguments import dense, describe, real_tensor, token_numbers
+from mini_attn.arguments import bool_tensor, real_tensor, token_numbers
 from mini_attn.svm.problem import HardMarginProblem
 
 
@@ -74,15 +74,8 @@ def order_problem(
     real_tensor("embeddings", embeddings, ndim=2)
     V, d = embeddings.shape[-2:]
     for name, pairs in (("above", above), ("tied", tied)):
-        if not (pairs is None and name == "tied") and (
-            not isinstance(dense(name, pairs), Tensor)
-            or pairs.dtype != torch.bool
-            or pairs.shape != (*embeddings.shape[:-1], V, V)
-        ):
-            raise ValueError(
-                f"{name} must be a bool tensor of shape {(*embeddings.shape[:-1], V, V)}: query, a, b; "
-                f"got {describe(pairs)}"
-            )
+        if not (pairs is None and name == "tied"):
+            bool_tensor(name, pairs, (*embeddings.shape[:-1], V, V), embeddings.device, "[query, a, b]")
     tied = torch.zeros_like(above) if tied is None else tied
     counts = (above | tied).flatten(-3)  # (..., V^3)
     order = torch.sort(counts, dim=-1, descending=True, stable=True).indices

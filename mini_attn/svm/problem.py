@@ -8,7 +8,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.arguments import dense, describe, finite_tensor, real_tensor, token_numbers
+from mini_attn.arguments import (
+    bool_tensor,
+    dense,
+    describe,
+    finite_tensor,
+    real_tensor,
+    token_numbers,
+)
 
 PIECE = 2**16  # rows that are treated at once
 LARGE = 1000  # rows from which on Euclidean problems are solved one by one, with a working set
@@ -62,16 +69,8 @@ class HardMarginProblem:
                 want = (*rows, "d2") if name == "b" else tuple(rows)
                 raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {want} to match a's rows")
         for name, flags in (("equality", self.equality), ("mask", self.mask)):
-            if flags is None:
-                continue
-            if not isinstance(dense(name, flags), Tensor) or flags.dtype != torch.bool or flags.shape != rows:
-                raise ValueError(
-                    f"{name} must be a bool tensor of shape {tuple(rows)}, got {describe(flags)}"
-                )
-            if flags.device != a.device:
-                raise ValueError(
-                    f"a is on {a.device} but {name} is on {flags.device}; move it: {name}.to(a.device)"
-                )
+            if flags is not None:
+                bool_tensor(name, flags, rows, a.device)
         if self.mask is not None:
             object.__setattr__(self, "a", torch.where(self.mask[..., None], a, 0))
             object.__setattr__(self, "r", torch.where(self.mask, self.r, 0))
@@ -296,19 +295,7 @@ def _winner_minus_others(
 
 def _visible_others(mask: Tensor, keys: Tensor, selected: Tensor, others: Tensor) -> Tensor:
     """The mask of the tokens t != alpha_i, (..., n, T - 1); a sequence that sees no token selects none."""
-    if (
-        not isinstance(dense("mask", mask), Tensor)
-        or mask.dtype != torch.bool
-        or mask.shape != keys.shape[:-1]
-    ):
-        raise ValueError(
-            f"mask must be a bool tensor of shape {tuple(keys.shape[:-1])}, True where a token is real, "
-            f"got {describe(mask)}"
-        )
-    if mask.device != keys.device:
-        raise ValueError(
-            f"the tokens are on {keys.device} but mask is on {mask.device}; move it: mask.to(...)"
-        )
+    bool_tensor("mask", mask, keys.shape[:-1], keys.device, "True where a token is real")
     hidden = mask.any(-1) & ~mask.gather(-1, selected[..., None])[..., 0]
     if hidden.any():
         where = tuple(hidden.nonzero()[0].tolist())

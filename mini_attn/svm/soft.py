@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.arguments import dense, describe, real_tensor, token_numbers
+from mini_attn.arguments import bool_tensor, describe, real_tensor, token_numbers
 
 STEPS, CONJUGATE, SEARCH = 60, 300, 30  # Newton steps at a price; gradients in each; tries of its length
 LONG = 1e200  # C times the fourth power of a token length, which floats still carry
@@ -83,12 +83,10 @@ def solve_soft(
         raise ValueError(f"C = {C!r}; expected a positive finite price of the slack")
     if not isinstance(tol, Real) or not 0 < tol < 1:
         raise ValueError(f"tol = {tol!r}; expected a relative gap above 0 and below 1, such as 1e-4")
-    if mask is not None and (not isinstance(dense("mask", mask), Tensor) or mask.dtype != torch.bool):
-        raise ValueError(f"mask must be a bool tensor, True where a token is real; got {describe(mask)}")
+    if mask is not None:
+        bool_tensor("mask", mask, X.shape[:-1], X.device, "True where a token is real")
     batch, d = X.shape[:-3], X.shape[-1]
     real = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device) if mask is None else mask
-    if real.shape != X.shape[:-1]:
-        raise ValueError(f"mask has shape {tuple(real.shape)}; expected {tuple(X.shape[:-1])}")
     selected = token_numbers("selected", selected, X.shape[:-1], X.shape[-2], X.device, real)
     if (real & ~real.gather(-1, selected)).any():
         raise ValueError("selected holds tokens that the mask hides; select real ones")

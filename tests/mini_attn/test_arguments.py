@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mini_attn import geometry, rates, svm
-from mini_attn.arguments import describe, token_numbers
+from mini_attn.arguments import bool_tensor, describe, token_numbers
 from mini_attn.data import every_position, random_tokens
 from mini_attn.softmax import softmax
 from mini_attn.sweep import wilson
@@ -26,9 +26,16 @@ def test_every_integer_type_counts_tokens(dtype, T):
     expected = svm.token_problem(X, given.long()).a
     assert torch.equal(svm.token_problem(X, given).a, expected)
     assert torch.equal(geometry.margins(X[..., 0], given), geometry.margins(X[..., 0], given.long()))
-    units, follow = torch.eye(T, dtype=torch.float64), torch.zeros(T, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(("dtype", "V"), [(torch.int8, 128), (torch.uint8, 256), (torch.uint64, 3)])
+def test_every_integer_type_names_the_token_that_follows(dtype, V):
+    """Of these V (V - 1) rows are many: only where the number of tokens just does not fit the type."""
+    embeddings, follow = torch.eye(V, 2, dtype=torch.float64), torch.zeros(V, dtype=torch.int64)
     follow[:3] = torch.tensor([1, 0, 2])
-    assert torch.equal(svm.next_problem(units, follow.to(dtype)).a, svm.next_problem(units, follow).a)
+    given, expected = (svm.next_problem(embeddings, numbers) for numbers in (follow.to(dtype), follow))
+    assert torch.equal(given.a, expected.a)
+    assert torch.equal(given.b, expected.b)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +139,13 @@ def test_what_next_tokens_cannot_draw_is_refused(wrong, said):
 def test_an_order_is_square_and_bool(above):
     with pytest.raises(ValueError, match="bool tensor"):
         closure(above)
+
+
+def test_a_mask_on_another_device_says_how_to_move_it():
+    mask = torch.tensor([True, False])
+    assert bool_tensor("mask", mask, (2,), mask.device) is mask
+    with pytest.raises(ValueError, match=r"mask is on cpu, the rest on cuda:0; move it: mask.to\('cuda:0'\)"):
+        bool_tensor("mask", mask, (2,), torch.device("cuda:0"))
 
 
 def nested(tensor):

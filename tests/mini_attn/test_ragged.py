@@ -415,9 +415,12 @@ EMPTY = torch.tensor([[True, False, False], [False, False, False]])
     ("change", "says"),
     [
         ({"mask": EMPTY}, "mask has no real token in sequence 1; attention needs at least one"),
-        ({"mask": torch.ones(2, 3)}, r"mask is torch.float32 of shape \(2, 3\); expected a bool tensor"),
-        ({"mask": torch.ones(2, 2, dtype=torch.bool)}, r"mask is torch.bool of shape \(2, 2\); .*\(2, 3\)"),
-        ({"mask": [[True] * 3] * 2}, "mask is list; expected a bool tensor"),
+        ({"mask": torch.ones(2, 3)}, r"mask must be a bool tensor of shape \(2, 3\), .* got torch.float32"),
+        (
+            {"mask": torch.ones(2, 2, dtype=torch.bool)},
+            r"of shape \(2, 3\), .* got torch.bool of shape \(2, 2\)",
+        ),
+        ({"mask": [[True] * 3] * 2}, "mask must be a bool tensor of shape .* got list"),
         (
             {"mask": ~EMPTY, "X": torch.full((2, 3, 4), math.nan)},
             r"X holds NaN or inf, first at index \(0, 1, 0\)",

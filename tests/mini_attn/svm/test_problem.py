@@ -81,7 +81,7 @@ GOOD = {"a": torch.ones(3, 4), "b": torch.ones(3, 2), "r": torch.ones(3)}
         ({"b": torch.ones(3, 2).double()}, "a is torch.float32 on cpu but b is torch.float64"),
         ({"b": torch.ones(2, 2)}, r"b has shape \(2, 2\), expected \(3, 'd2'\)"),
         ({"r": torch.ones(4)}, r"r has shape \(4,\), expected \(3,\)"),
-        ({"equality": torch.ones(3)}, r"equality must be a bool tensor of shape \(3,\), got torch.float32"),
+        ({"equality": torch.ones(3)}, r"equality must be a bool tensor of shape \(3,\); got torch.float32"),
         ({"mask": torch.ones(2, dtype=torch.bool)}, r"mask must be a bool tensor of shape \(3,\)"),
         ({"r": torch.tensor([1.0, torch.inf, 1.0])}, r"r\[1\] is inf"),
         ({"b": torch.tensor([[1.0, 1.0], [1.0, torch.nan], [0.0, 0.0]])}, r"b\[1, 1\] is nan"),
