@@ -401,7 +401,7 @@ def test_rows_without_a_token_are_only_for_sequences_that_others_see():
         ({"y": 2 * y.abs()}, r"labels y must be -1 or \+1; found 2"),
         (
             {"mask": MASK[0]},
-            r"bool tensor of shape \(2, 3, 4\); got torch.bool of shape \(3, 4\)",
+            r"bool tensor of shape \(2, 3, 4\), .* got torch.bool of shape \(3, 4\)",
         ),
         ({"mask": MASK.double()}, "got torch.float64"),
         ({"mask": MASK & False}, r"mask has no real token in sequence \(0, 0\)"),
@@ -435,7 +435,7 @@ def test_everything_is_the_same_elsewhere(device):
         words = geometry.outcome(model.attention(tokens), tokens).tolist()
         return [model.W.detach(), history["log_loss"], solution.objective, local, *grads.values()], words
 
-    with pytest.raises(ValueError, match=r"mask is on cpu, X on .*; move it: mask\.to\(X\.device\)"):
+    with pytest.raises(ValueError, match=r"mask is on cpu, the rest on .*; move it: mask\.to"):
         data.every_position(*(part.to(device) for part in (X, y, v)), mask=MASK)
     (here, words), (there, same) = run(torch.device("cpu")), run(device)
     assert words == same

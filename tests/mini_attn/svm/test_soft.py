@@ -120,7 +120,7 @@ def test_leading_dimensions_are_problems_of_their_own():
         (lambda X, s: (X * 1e80, s, 1.0), "expected finite tokens, and C length"),
         (lambda X, s: (X * 1e-80, s, 1.0), "expected finite tokens, and C length"),
         (lambda X, s: (X, s + 4, 1.0), "numbered 0 to 3"),
-        (lambda X, s: (X, s, 1.0, torch.zeros(2, 2, dtype=torch.bool)), "mask has shape"),
+        (lambda X, s: (X, s, 1.0, torch.zeros(2, 2, dtype=torch.bool)), "mask must be a bool tensor"),
         (lambda X, s: (X, 0 * s, 1.0, torch.arange(4).expand_as(s) > 0), "mask hides"),
     ],
 )
