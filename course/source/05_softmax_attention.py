@@ -16,13 +16,14 @@
 #
 # - compute the output of an attention layer, and say which token it selects and how firmly;
 # - derive its gradient in the logits and in $p$;
-# - predict how fast a softmax saturates, and which rival sets the logarithmic pace of plain descent;
+# - bound how fast the gradient dies as a softmax saturates, and predict the crawl of plain descent (which
+#   rival sets its pace: the optional section 5.5);
 # - say why the loss is not convex in $p$;
 # - recognise catastrophic cancellation in a gradient, predict when it breaks a run and where the broken run
 #   goes, and cure it.
 #
-# **You need** lessons 01 (normalised descent) and 02 (nearest point), the chain rule, and NumPy. About 90
-# minutes (135 with a pencil), with five exercises.
+# **You need** lessons 01 (normalised descent) and 02 (nearest point), the chain rule, and NumPy. About 80
+# minutes (120 with a pencil) with four exercises; the optional section 5.5 holds a fifth.
 
 # %%
 from decimal import Decimal, localcontext
@@ -286,8 +287,9 @@ assert np.sign(along).tolist() == [-1, -1, 1, 1, 1, 1], (
 # ## 5.4 Saturation: the gradient dies at least as fast as the choice hardens
 #
 # Fix a direction and let $R = \|p\|$ grow. The **winner**, or selected token, is $\alpha = \arg\max_t k_t
-# \cdot p$; all others are its rivals, or losers. Its **lead** over token $t$ is $\Delta_t = h_\alpha - h_t$,
-# and $\Delta$ is the smallest one. Per unit of length it is the **margin** of the direction:
+# \cdot p$; all others are its rivals, or losers. (In our examples the winner is mostly token 1: then $\alpha
+# = 1$, and its index in the code is 0.) Its **lead** over token $t$ is $\Delta_t = h_\alpha - h_t$, and
+# $\Delta$ without an index is the smallest lead. Per unit of length it is the **margin** of the direction:
 #
 # $$\mu(p) = \min_{t \neq \alpha} \frac{(k_\alpha - k_t) \cdot p}{\|p\|}.$$
 #
@@ -305,14 +307,16 @@ assert np.sign(along).tolist() == [-1, -1, 1, 1, 1, 1], (
 #
 # How long must $p$ be for $1 - s_1 \le 10^{-6}$? The bound guarantees it from $R = \log(2 \cdot 10^6) /
 # \mu(p)$ on. *By the bound the cheapest direction is that of largest margin*, and finding it is a support
-# vector machine: lesson 06. In our toy it is $k_1$ itself, at 95.7°, with margin $\|k_1\| = 1.005$.
+# vector machine: lesson 06. In our toy it is $k_1$ itself, at 95.7°, with margin $\|k_1\| = 1.005$. (No
+# direction of length one gains more than $\|k_1 - k_3\| = \|k_1\|$ over token 3; $k_1$ reaches that, and
+# token 2 is further behind there.)
 
 # %%
 k1 = K[0]
 length_k1 = np.linalg.norm(k1)
 angles = np.radians([50, 60, 90, 95.7])
 margins = ((k1 - K[1:]) @ [np.cos(angles), np.sin(angles)]).min(0)
-print("1 - s_1 < 1e-6 from this R on, at 50°, 60°, 90°, 95.7°:", (np.log(2e6) / margins).round(1))
+print("bound: 1 - s_1 <= 1e-6 from this R on, at 50°, 60°, 90°, 95.7°:", (np.log(2e6) / margins).round(1))
 
 # %% [markdown]
 # ### What plain gradient descent makes of it
@@ -321,10 +325,10 @@ print("1 - s_1 < 1e-6 from this R on, at 50°, 60°, 90°, 95.7°:", (np.log(2e6
 # falls behind token 3 (slowly: $s_2 / s_3 = e^{k_2 \cdot p}$), and it costs only 0.1 in value. So we leave it
 # out.
 #
-# Then $\nabla_p f = \partial_1 f\, k_1$, since $k_3 = 0$. Here $f = s_1 = 1 - s_3$, so $\partial_1 f = s_1
-# s_3 \approx e^{-\Delta_3}$, and $\Delta_3 = k_1 \cdot p$. With step $\eta$ this lead grows by $\eta
-# \|k_1\|^2 e^{-\Delta_3}$ a step. So $e^{\Delta_3}$ grows by $\eta \|k_1\|^2$ a step (while the steps are
-# small), and after many steps
+# Then token 3 is the only rival, and $\nabla_p f = \partial_1 f\, k_1$, since $k_3 = 0$. Here $f = s_1 = 1 -
+# s_3$, so $\partial_1 f = s_1 s_3 \approx e^{-\Delta_3}$, and $\Delta_3 = k_1 \cdot p$. With step $\eta$ this
+# lead grows by $\eta \|k_1\|^2 e^{-\Delta_3}$ a step. So $e^{\Delta_3}$ grows by $\eta \|k_1\|^2$ a step
+# (while the steps are small), and after many steps
 #
 # $$k_1 \cdot p \approx \log\left(\eta \|k_1\|^2\, j\right), \qquad
 #   1 - f \approx \frac{1}{\eta \|k_1\|^2\, j}.$$
@@ -365,62 +369,7 @@ assert abs(without[-1] @ k1 - predicted[-1]) < 0.005
 
 # %% [markdown]
 # Without token 2 the law is right to 0.01 from 1,000 steps on; token 2 then adds 0.06 or 0.07. Ten times as
-# many steps add only $\log 10 = 2.3$.
-#
-# ### Exercise 05.3: Who sets the pace?
-#
-# ★★☆ · 12 minutes
-#
-# In one dimension ($d = 1$) keys and $p$ are numbers. Let the keys fall, $k_1 > k_2 > \dots$, and let the
-# values fall *or stay equal*: $g_1 \ge g_2 \ge \dots$, not all alike. Plain ascent on $f$ with step $\eta$
-# starts at $p = 0$. Predict $p$ after $j$ steps, too many to simulate: return a $P$ for which $p - P \to 0$
-# as $j \to \infty$.
-#
-# <details><summary>Hint</summary>
-#
-# Write the gradient as in the proof of the proposition. Which of its terms is the largest far out, if $g_2 =
-# g_1$? What is $g_2 - f$ then? And which differential equation has a logarithm for a solution?
-#
-# </details>
-
-
-# %%
-@exercise("05.3")
-def crawl(keys, g, eta, j):
-    """p after j steps of plain ascent, for large j, a number; keys (T,) fall, values g (T,) never rise."""
-    ### BEGIN SOLUTION
-    rival = np.argmax(g < g[0])  # those of the winner's value push by s_t (1 - f) only: second order
-    lead = keys[0] - keys[rival]
-    return np.log(eta * lead**2 * (g[0] - g[rival]) * j) / lead
-    ### END SOLUTION
-
-
-# %%
-check("05.3", crawl)
-rng = np.random.default_rng(5)
-line_keys = -np.cumsum(rng.uniform(0.5, 1, (12, 4)), axis=1)
-line_values = 1 - np.cumsum(rng.uniform(0.2, 0.5, (12, 4)), axis=1)
-line_values[:6, 1] = line_values[:6, 0]  # in half of the problems the nearest rival has the winner's value
-ends = ascend(np.zeros((12, 1)), lambda G: G, {30_000}, line_keys[..., None], line_values)[0, :, 0]
-expected = np.array([crawl(*problem, 1.0, 30_000) for problem in zip(line_keys, line_values, strict=True)])
-off = np.abs(ends - expected).max()
-print(f"12 problems, keys 0.5 to 1 apart, 30,000 steps: the prediction is off by {off:.2f} at most")
-assert off < 0.06, "exercise 05.3 is not right yet: see what its check says"
-
-# %% [markdown]
-# <details><summary>Where P comes from</summary>
-#
-# As in the proof of the proposition, $df/dp = \sum_{t > 1} s_t\,(f - g_t)\,(k_1 - k_t)$. Where $g_t = g_1$,
-# the bracket $f - g_t$ is small, too: such a token hardly pulls, however near it is. The others pull by
-# nearly $s_t\,(g_1 - g_t)\,(k_1 - k_t)$, and far out the nearest of them, $r$, pulls by far the most. Write
-# $a_r = k_1 - k_r$. A step adds $\eta\,(g_1 - g_r)\,a_r\,e^{-a_r p}$ to $p$, and hence $\eta\,(g_1 -
-# g_r)\,a_r^2$ to $e^{a_r p}$. So
-#
-# $$P = \frac{1}{a_r} \log\left(\eta\,(g_1 - g_r)\,a_r^2\, j\right).$$
-#
-# </details>
-#
-# So here the nearest rival *of lower value* sets the pace in the end; the margin only bounds it.
+# many steps add only $\log 10 = 2.3$ to the lead.
 
 # %% slideshow={"slide_type": "subslide"}
 radii = np.linspace(0.5, 30, 60)
@@ -460,7 +409,67 @@ show(
 # The cure for crawling is that of lesson 01: divide the gradient by its norm, and take steps of fixed length.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 5.5 The landscape
+# ## 5.5 Which rival sets the pace *(optional)*
+#
+# In the toy we left token 2 out. Which rival counts, if there are many?
+#
+# ### Exercise 05.3: Who sets the pace?
+#
+# ★★☆ · 12 minutes
+#
+# In one dimension ($d = 1$) keys and $p$ are numbers. Let the keys fall, $k_1 > k_2 > \dots$, and let the
+# values fall *or stay equal*: $g_1 \ge g_2 \ge \dots$, not all alike. Plain ascent on $f$ with step $\eta$
+# starts at $p = 0$. Predict $p$ after $j$ steps, too many to simulate: return a $P$ for which $p - P \to 0$
+# as $j \to \infty$.
+#
+# <details><summary>Hint</summary>
+#
+# Write the gradient as in the proof of the proposition. Which of its terms is the largest far out, if $g_2 =
+# g_1$? What is $g_2 - f$ then? And which differential equation has a logarithm for a solution?
+#
+# </details>
+
+
+# %%
+@exercise("05.3")
+def crawl(keys, g, eta, j):
+    """p after j steps of plain ascent, for large j, a number; keys (T,) fall, values g (T,) never rise."""
+    ### BEGIN SOLUTION
+    rival = np.argmax(g < g[0])  # those of the winner's value push at second order only
+    lead = keys[0] - keys[rival]
+    return np.log(eta * lead**2 * (g[0] - g[rival]) * j) / lead
+    ### END SOLUTION
+
+
+# %%
+check("05.3", crawl)
+rng = np.random.default_rng(5)
+line_keys = -np.cumsum(rng.uniform(0.5, 1, (12, 4)), axis=1)
+line_values = 1 - np.cumsum(rng.uniform(0.2, 0.5, (12, 4)), axis=1)
+line_values[:6, 1] = line_values[:6, 0]  # in half of the problems the nearest rival has the winner's value
+ends = ascend(np.zeros((12, 1)), lambda G: G, {30_000}, line_keys[..., None], line_values)[0, :, 0]
+expected = np.array([crawl(*problem, 1.0, 30_000) for problem in zip(line_keys, line_values, strict=True)])
+off = np.abs(ends - expected).max()
+print(f"12 problems, keys 0.5 to 1 apart, 30,000 steps: the prediction is off by {off:.2f} at most")
+assert off < 0.06, "exercise 05.3 is not right yet: see what its check says"
+
+# %% [markdown]
+# <details><summary>Where P comes from</summary>
+#
+# As in the proof of the proposition, $df/dp = \sum_{t > 1} s_t\,(f - g_t)\,(k_1 - k_t)$. Where $g_t = g_1$,
+# the bracket $f - g_t$ is small, too: such a token hardly pulls, however near it is. The others pull by
+# nearly $s_t\,(g_1 - g_t)\,(k_1 - k_t)$, and far out the nearest of them, $r$, pulls by far the most. Write
+# $a_r = k_1 - k_r$. A step adds $\eta\,(g_1 - g_r)\,a_r\,e^{-a_r p}$ to $p$, and hence $\eta\,(g_1 -
+# g_r)\,a_r^2$ to $e^{a_r p}$. So
+#
+# $$P = \frac{1}{a_r} \log\left(\eta\,(g_1 - g_r)\,a_r^2\, j\right).$$
+#
+# </details>
+#
+# So in one dimension the nearest rival *of lower value* sets the pace in the end; the margin only bounds it.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 5.6 The landscape
 #
 # With $d = 2$ we can look at all of $L(p) = -f$ at once, and at two runs of normalised descent on it.
 
@@ -528,7 +537,7 @@ show(
 # anywhere, and the runs have found two ways to infinity. Which one a run takes: lessons 06 and 07.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 5.6 The formula that fails
+# ## 5.7 The formula that fails
 #
 # Normalised descent divides the gradient by its norm, so $\nabla_h f$ must be right *relative to its own
 # size*, however small it is. Is it? We compare exercise 05.1 with the same formula in 80 decimal digits.
@@ -551,11 +560,10 @@ for lead in (10, 40):
     print("         exact   ", exact(h, g))
 assert textbook(h, g)[0] == 0 < exact(h, g)[0]
 assert np.abs(textbook(h, g)[1:] / exact(h, g)[1:] - 1).max() < 1e-12
-for dtype, lead in ((torch.float64, 40), (torch.float32, 20)):
-    h = torch.tensor(lead * K @ k1 / length_k1**2, dtype=dtype, requires_grad=True)
-    (torch.softmax(h, -1) @ torch.tensor(g, dtype=dtype)).backward()
-    print(f"torch.softmax, {dtype}, lead {lead}: winner's entry {h.grad[0]:g}")
-    assert h.grad[0] == 0
+h = torch.tensor(h, requires_grad=True)
+(torch.softmax(h, -1) @ torch.tensor(g)).backward()
+print("         torch   ", h.grad.numpy())
+assert h.grad[0] == 0
 
 # %% [markdown]
 # At a lead of 10 all is well. At a lead of 40 the entries of the *losers* are still right in every printed
@@ -568,11 +576,12 @@ for dtype, lead in ((torch.float64, 40), (torch.float32, 20)):
 # $g_\alpha$ lie between one and two grains apart. So the computed bracket is then a whole number of such
 # spacings, and below that it cannot follow the true bracket
 #
-# $$b = \sum_{t \neq \alpha} s_t\, (g_\alpha - g_t) .$$
+# $$b = \sum_{t \neq \alpha} s_t\, (g_\alpha - g_t)$$
 #
-# We call the winner's entry **lost** where the computed bracket is off by more than half of $b$. That
-# happens, for good, about where $|b|$ falls below one grain. If all rivals trail by the same $\Delta$, and
-# neither $\sum_t (g_\alpha - g_t)$ nor $g_\alpha$ is 0, it is at the **wall**
+# (which is $g_\alpha - f$, as the $s_t$ sum to one). We call the winner's entry **lost** where the computed
+# bracket is off by more than half of $b$. It is lost for good, at the latest, about where $|b|$ is one grain.
+# If all rivals trail by the same lead $\Delta$, then nearly $s_t = e^{-\Delta}$ for each of them. So, if
+# neither $\sum_t (g_\alpha - g_t)$ nor $g_\alpha$ is 0, $|b|$ is one grain at the **wall**
 #
 # $$\Delta^* = 53 \log 2 + \log \frac{\left|\sum_t (g_\alpha - g_t)\right|}{|g_\alpha|}.$$
 #
@@ -581,14 +590,15 @@ for dtype, lead in ((torch.float64, 40), (torch.float32, 20)):
 # <details><summary>How sharp is the wall?</summary>
 #
 # The floats near $g_\alpha$ are $2^{-52}$ times a power of two apart, the largest one up to $|g_\alpha|$:
-# that is between one and two grains. A rounding costs half a spacing at most, so one grain at most.
+# that is between one and two grains. A rounding costs half a spacing at most, so one grain at most. This
+# gives, in grains,
 #
-# From $\log \frac32$ behind it on, the entry is lost for certain. There $|b|$ is at most two thirds of a
-# grain, and the computed bracket is either 0 or at least a whole grain: both are off by half of $b$ or more.
+# $$|b| < \tfrac23 \;\Rightarrow\; \text{lost}, \qquad |b| \ge 4T \;\Rightarrow\; \text{not lost}.$$
 #
-# The entry is not lost earlier than $\log 4T$ before the wall. There $|b|$ is $4T$ grains, half of which is
-# $2T$ grains, and $f$ takes $2T$ roundings of at most a grain each: $T - 1$ sums in the denominator, a
-# quotient, a product, and $T - 1$ sums again. (The rivals' own errors are tiny.)
+# On the left, the computed bracket is either 0 or at least a whole grain, and both are off by more than half
+# of $b$. On the right, half of $b$ is $2T$ grains, and $f$ takes no more than $2T$ roundings: $T - 1$ sums in
+# the denominator, a quotient, a product, and $T - 1$ sums again. (The rivals' own errors are tiny.) So the
+# entry is lost from $\log \frac32$ behind the wall on, and nowhere earlier than $\log 4T$ before it.
 #
 # </details>
 #
@@ -626,7 +636,8 @@ for _ in range(300):
     last.append(many_leads[~lost][-1] - wall(values))
     assert first[-1] >= -np.log(4 * len(values))
 print("300 random sets of 2 to 40 values, leads measured from the wall:")
-print(f"the entry is first lost at {min(first):.1f} or later, and lost for good from {max(last):.1f} on")
+print(f"the entry is first lost at {min(first):.1f} or later,")
+print(f"and lost for good from somewhere between {min(last):.1f} and {max(last):.1f} on")
 assert max(last) <= np.log(1.5) + 0.01
 
 # %% jupyter={"source_hidden": true}
@@ -656,7 +667,12 @@ show(
 # %% [markdown]
 # **Figure 4.** The winner's bracket in grains; dotted: the wall. Left, for values $(1, 0)$, nothing is left
 # behind it. (The steps are of two grains, as $1 + e^{-\Delta}$ is rounded.) Right, for $(1, 0.999)$, there is
-# *noise*: whole grains where there is less than one, until $s_1$ itself rounds to 1.
+# *noise*: whole grains where there is less than one.
+#
+# The law holds from one side: in our 300 sets the entry is lost for good at the latest 0.3 behind the wall,
+# but it may be lost from 2.3 before it, where $|b|$ is ten grains. And the wall is not the only place to
+# know. From the **edge** on, the computed entry is exactly 0. For the values $(1, 0)$ this is the wall again,
+# but for $(1, 0.999)$ it is where $s_1$ rounds to 1, at 36.7, and the noise lies in between.
 
 # %% [markdown]
 # ### Exercise 05.4: Cure the cancellation
@@ -694,9 +710,9 @@ check("05.4", careful_gradient)
 
 
 # %%
-def by_library(h, **options):
+def by_library(h):
     h = torch.tensor(h, requires_grad=True)
-    (library_softmax(h, **options) @ torch.tensor(g)).backward()
+    (library_softmax(h) @ torch.tensor(g)).backward()
     return h.grad.numpy()
 
 
@@ -704,23 +720,21 @@ for lead in (10, 40, 60):
     h = lead * K @ k1 / length_k1**2
     print(f"lead {lead}: library", by_library(h), " exact", exact(h, g))
     np.testing.assert_allclose(by_library(h), exact(h, g), rtol=1e-12)
-h = 800 * K @ k1 / length_k1**2
-print("lead 800: library", by_library(h), " with batch_dims", by_library(h, batch_dims=0))
 
 # %% [markdown]
 # Up to lead 60 every printed digit is right.
 #
-# <details><summary>Why not at lead 800, and the cure: the last line</summary>
+# <details><summary>And at a lead of 800?</summary>
 #
 # Past a lead of 708 $e^{-\Delta}$ itself loses digits, and past 745 it is rounded to 0, and with it all
-# entries. As only the direction of the gradient is asked for, the library's `softmax`, given `batch_dims`
-# (how many of the first dimensions index separate layers; here none), takes the largest factor out *inside*
-# the exponential. So the direction survives at any lead.
+# entries. A normalised step needs only the direction of the gradient. So the library's `softmax`, if it is
+# given `batch_dims` (how many of the first dimensions index separate layers; here none), takes the largest
+# factor out *inside* the exponential, and the direction survives at any lead.
 #
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 5.7 What the error does to training
+# ## 5.8 What the error does to training
 #
 # Only the winner's entry is lost: a loser's bracket $g_t - f \approx g_t - g_\alpha$ is far from 0, unless
 # their values nearly agree. If the winner's entry is off by $\varepsilon$, the computed gradient in $p$ is
@@ -732,8 +746,7 @@ print("lead 800: library", by_library(h), " with batch_dims", by_library(h, batc
 # (k_\alpha + c)$.
 #
 # A run **breaks** at the first step that takes it more than half a step's length away from the *cured* run,
-# with the gradient of exercise 05.4. A broken run **escapes** if it goes on for ever while all leads of its
-# winner grow; if not, it stays at the wall (with unequal leads: where $s_\alpha$ rounds to 1).
+# which has the gradient of exercise 05.4.
 #
 # **Predict.** Normalised ascent on the toy, with the textbook gradient and steps of length $\eta = 0.2$,
 # finds the direction $k_1$ and then breaks. At about which step? And name a $c$ for which $\varepsilon$ does
@@ -741,13 +754,29 @@ print("lead 800: library", by_library(h), " with batch_dims", by_library(h, batc
 #
 # <details><summary>Answer</summary>
 #
-# Along $k_1$ each step adds $\eta \|k_1\| = 0.201$ to the lead. So it reaches the wall, at 36.7, in step 183.
-# (Token 2, further behind and worth 0.9, adds next to nothing to $b$.)
+# Along $k_1$ each step adds $\eta \|k_1\| = 0.201$ to the lead. So the run reaches the wall, at 36.7, in step
+# 183. (Token 2, further behind and worth 0.9, adds next to nothing to $b$.)
 #
 # With $c = -k_1$ the winner's key is 0, and whatever $\varepsilon$ is, it pushes nowhere. That is a second
 # cure in one line: measure the *keys* from the winner's.
 #
 # </details>
+
+# %%
+p = good = np.zeros(2)
+print("step   lead   winner's entry in grains: true   computed   distance of the two runs")
+for j in range(1, 191):
+    G, right = K.T @ output_gradient(K @ p, g), K.T @ careful_gradient(K @ good, g)
+    p, good = p + 0.2 * G / np.linalg.norm(G), good + 0.2 * right / np.linalg.norm(right)
+    if j in (150, 170, 183, 184, 185, 190):
+        true, computed = careful_gradient(K @ p, g)[0] * 2**53, output_gradient(K @ p, g)[0] * 2**53
+        print(f"{j:4} {K[0] @ p:6.2f} {true:31.2f} {computed:10.2f} {np.linalg.norm(p - good):26.2f}")
+assert computed == 0, "exercise 05.1 or 05.4 is not right yet: see what their checks say"
+
+# %% [markdown]
+# The run breaks at step 185, two steps after 183. At step 184 the true entry falls below one grain and the
+# computed one is 0, and the very next step takes the run away from the cured one. Now we shift the keys by
+# $c$, and write functions that follow many runs at once.
 
 
 # %%
@@ -786,19 +815,22 @@ print("third run, last two points: winner's entry in grains", *np.sort(entries *
 np.testing.assert_allclose((moved[999, 0] - moved[499, 0]) / 500, [-0.2, 0], atol=1e-9)  # to the left
 
 # %% [markdown]
-# The toy breaks at step 185, close to 183. With $c = (-5, 5)$ it breaks a little earlier, as the error pushes
-# along a key eight times as long. With $c = -k_1$ it never breaks. And after 200 steps $f = 1$ to fifteen
-# digits in all three: the loss does not tell us which are broken.
+# With $c = -k_1$ the run never breaks. And after 200 steps $f = 1$ to fifteen digits in all three: the loss
+# does not tell us which are broken.
 #
-# In Figure 5 the toy itself escapes, straight to the left: token 1's entry is 0, so is token 3's key, and
-# token 2 steers alone. With $c = (-5, 5)$ the run stays at the wall. A step along the winner's key takes
-# $s_1$ to exactly 1, and the last grain is gone; the next step goes back and brings it again.
+# A broken run **escapes** if all leads of its winner go on growing; if not, it **stays** at the edge. In
+# Figure 5 there is one of each. The toy itself escapes, straight to the left: token 1's entry is 0, token 3's
+# key is 0, and so token 2 steers alone.
+#
+# With $c = (-5, 5)$ the run stays. A step along the winner's key takes $s_1$ to exactly 1, and the last grain
+# is gone. With the entry 0 only the losers push, token 2 most, along $-(k_2 + c) = (4, -5)$. That lowers both
+# leads, so the grain comes back, and with it the step along the winner's key.
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4.2))
 for across, slope in ((np.array([-150, 0]), 0.1), (np.array([0, 60]), 1.1)):  # 36.7 ahead of tokens 3, 2
     ax.plot(across, 36.7 + slope * across, ":", color=plots.COLORS["black"], linewidth=1.5)
-ax.annotate("wall", (-146, 14), fontsize=11)
+ax.annotate("edge", (-146, 14), fontsize=11)
 for run, color, line, width, end, label in (
     (moved[:, 0], "vermillion", "-", 2, "", "$c = 0$"),
     (moved[:, 2], "green", "-", 2, "s", "$c = (-5, 5)$"),
@@ -812,18 +844,20 @@ ax.set(xlabel="first coordinate of $p$", ylabel="second coordinate")
 ax.legend(loc="upper left")
 show(
     fig,
-    alt="Paths of p in the plane. All rise along k_1 to a dotted line, the wall. The cured run and the "
+    alt="Paths of p in the plane. All rise along k_1 to a dotted line, the edge. The cured run and the "
     "one with the winner's key at the origin go straight on; with c = 0 the run turns left and walks "
-    "parallel to the axis; with c = (-5, 5) it stays near the wall.",
+    "parallel to the axis; with c = (-5, 5) it stays near the edge.",
 )
 
 # %% [markdown]
 # **Figure 5.** Normalised ascent on the toy, keys shifted by $c$, and cured. Square: the green run's last
-# point; the others leave the frame. Dotted: $s_1$ rounds to 1, 36.7 ahead of token 3 (left) and token 2
-# (right).
+# point; the others leave the frame. Dotted: the edge, where $s_1$ rounds to 1, 36.7 ahead of token 3 (left)
+# and token 2 (right).
 #
-# **When other problems break.** Leads need not be equal: a run should break about at the step at which the
-# *cured* run first has $|b|$ below a grain. We call this step *due*, and try it on random problems.
+# ### When other problems break
+#
+# In general the leads are not equal, and we go back to $|b|$ itself. A run should break about at the step at
+# which the *cured* run first has $|b|$ below a grain. We call this step *due*, and try it on random problems.
 # **Predict**: is the law good to a factor of two, to 20%, or to 1%?
 
 
@@ -841,33 +875,35 @@ def nearest(points):
 
 
 problems, every = {}, set(range(1, 1001))
-print("of 100 runs     due by step 1,000   broken by then   within 20% of the due step   median ratio to it")
+print("of 100 runs     due by step 1,000   broken by then   within 20% of due (median ratio)   |b| at break")
 for T, d in ((20, 4), (8, 10)):
     drawn, start = data.random_tokens(n=100, T=T, d=d, seed=2), np.zeros((100, d))  # 100 sequences, a p each
     keys, values = drawn.keys.numpy(), drawn.values.numpy()
     good, plain = (ascend(start, unit(0.2), every, keys, values, slopes) for slopes in (anchored, textbook))
     h = (keys @ good[..., None])[..., 0]  # (steps, 100, T)
-    below = (is_winner(h) & (np.abs(anchored(h, values)) < 2.0**-53 * np.abs(values))).any(-1)
-    due, broke = below.any(0), breaks(plain, good)
-    ratio = (broke / (below.argmax(0) + 1))[due]
-    near = (np.abs(ratio - 1) < 0.2).sum()
-    print(f"T = {T:2}, d = {d:2} {due.sum():20} {(broke > 0).sum():16} {near:28} {np.median(ratio):21.2f}")
-    assert near == due.sum()
+    grains = (np.abs(anchored(h, values) / values) * 2**53 * is_winner(h)).sum(-1)  # |b|, as s_alpha ~ 1
+    due, broke = (grains < 1).any(0), breaks(plain, good)
+    ratio = (broke / ((grains < 1).argmax(0) + 1))[due]
+    near = f"{(np.abs(ratio - 1) < 0.2).sum()} ({np.median(ratio):.2f})"
+    left = np.median(grains[broke - 1, range(100)][broke > 0])
+    print(f"T = {T:2}, d = {d:2} {due.sum():20} {(broke > 0).sum():16} {near:>34} {left:7.0f} grains")
+    assert (np.abs(ratio - 1) < 0.2).all()
     order = np.argsort(-h[-1])  # for later: the winner first
     problems[T, d] = np.take_along_axis(keys, order[..., None], 1), np.take_along_axis(values, order, 1)
 
 # %% [markdown]
-# It is good to 20% in every run that is due, and runs break a few percent early, as the first errors come at
-# $|b|$ of several grains. But where does a broken run go?
+# The law is good to 20% in every run that is due. Runs break a few percent early, when $|b|$ is still three
+# or seven grains in the median (last column): by Figure 4 the computed bracket is already coarse there. But
+# where does a broken run go?
 #
 # ### Exercise 05.5: Where the broken run goes
 #
 # ★★★ · 12 minutes
 #
-# Token 1 (index 0) wins and has the largest value. Take the noise away: past the wall its own entry of
+# Token 1 (index 0) wins and has the largest value. Take the noise away: past the edge its own entry of
 # $\nabla_h f$ comes out as exactly 0, and the others are right. The run takes short steps of fixed length
 # along $K^\top \nabla_h f$, and settles in one direction. If *every* lead of token 1 grows along it, the run
-# escapes: return this direction, a vector of length one. If not, it stays at the wall: return a vector of
+# escapes: return this direction, a vector of length one. If not, it stays at the edge: return a vector of
 # zeros.
 #
 # `nearest(points)`, for points $(m, d)$, is the point nearest to the origin of their *hull*, the set of all
@@ -884,8 +920,9 @@ for T, d in ((20, 4), (8, 10)):
 #
 # The run settles in the direction that lowers the *largest* losing logit as fast as possible, since far out
 # only the largest count. (Up to its length, the broken gradient is nearly that of descent on $\sum_{t > 1}
-# (g_1 - g_t)\, e^{k_t \cdot p}$, an exponential loss, as in lesson 01.) By lesson 02 it leads straight away
-# from one point of the hull of the losing keys. Then look at the leads, with the true key of token 1.
+# (g_1 - g_t)\, e^{k_t \cdot p}$: a sum of exponentials, like the late loss of lesson 01.) By lesson 02 it
+# leads straight away from one point of the hull of the losing keys. Then look at the leads, with the true key
+# of token 1.
 #
 # </details>
 
@@ -906,50 +943,57 @@ check("05.5", broken_direction)
 wrong = "exercise 05.5 is not right yet: see what its check says"
 
 
-def entry_zeroed(h, g):
-    """The true gradient, without noise, but for the winner's entry: 0 past the wall."""
-    lead = h.max(-1, keepdims=True) - np.partition(h, -2)[..., [-2]]
-    return np.where(is_winner(h) & (lead > 36.7), 0, anchored(h, g))
+def noise_removed(h, g):
+    """The true gradient, but the winner's entry is 0 wherever the textbook's is exactly 0."""
+    return np.where(is_winner(h) & (textbook(h, g) == 0), 0, anchored(h, g))
 
 
-print("escaped: after 4,000 steps the smallest lead is above 50                of these escaped:")
-print("problems         said to stay (losers around 0)   escaped   said to escape   textbook   entry zeroed")
+print("the toy with c = (-5, 5):", broken_direction(K + shifts[2]))
+print("                runs   said to stay (losers around 0)   escaped   said to escape   escaped   without noise")
 for (T, d), (keys, values) in problems.items():
     keys, values = (one[values.argmax(1) == 0] for one in (keys, values))  # the winner has the largest value
     ways, counts = np.array([broken_direction(one) for one in keys]), []
     said = ways.any(1)
-    for slopes in (textbook, entry_zeroed):
+    for slopes in (textbook, noise_removed):
         end = ascend(np.zeros((len(keys), d)), unit(0.2), {4000}, keys, values, slopes)[0]
-        escaped = ((keys[:, :1] - keys[:, 1:]) @ end[..., None]).min(1)[:, 0] > 50
+        leads = ((keys[:, :1] - keys[:, 1:]) @ end[..., None]).min(1)[:, 0]  # the smallest of each run
+        escaped = leads > 39
+        assert not ((leads > 38) & (leads < 39)).any()
         assert ((end * ways).sum(1) > 0.9 * np.linalg.norm(end, axis=1))[escaped & said].all(), wrong
         counts += [(escaped & ~said).sum(), (escaped & said).sum()]
     around = sum(not nearest(one[1:]).any() for one in keys)
-    print(f"T = {T:2}, d = {d:2}: {len(keys)} {(~said).sum():11} {f'({around})':>17} {counts[0]:9}", end="")
-    print(f"{said.sum():17} {counts[1]:10} {counts[3]:14}")
-    assert counts[0] == counts[2] == 0, wrong
-    assert counts[3] >= 0.9 * said.sum(), wrong
+    print(f"T = {T:2}, d = {d:2} {len(keys):6} {(~said).sum():14} {f'({around})':>17} {counts[0]:9}", end="")
+    print(f"{said.sum():17} {counts[1]:9} {counts[3]:15}")
+    assert counts == [0, counts[1], 0, said.sum()], wrong
 
 # %% [markdown]
-# None escapes that should stay. Among 20 tokens in 4 dimensions the losers surround the origin, and every run
-# stays. Among 8 tokens in 10 dimensions 74 runs should escape, and 65 do. Without noise (winner's entry 0
-# from a lead of 36.7 on) 73 do: single grains kept eight or more at the wall. The last is open.
+# In the toy with $c = (-5, 5)$ the losers' keys are $(-4, 5)$ and $(-5, 5)$. The point of their hull that is
+# nearest to the origin is $(-4, 5)$, of squared length 41, and with the winner's key $(-5.1, 6) \cdot (-4, 5)
+# = 50.4 > 41$. So the run stays, as in Figure 5.
+#
+# The table takes those of the 100 problems whose winner has the largest value, as the exercise asks. A run
+# counts as escaped if its smallest lead is above 39 after 4,000 steps. (None is between 38 and 39.)
+#
+# No run escapes that should stay. Among 20 tokens in 4 dimensions the losers surround the origin, and every
+# run stays. Among 8 tokens in 10 dimensions 74 runs should escape, and 66 do. Noise holds the other eight
+# back: if only the entries that come out as exactly 0 stay wrong, all 74 escape.
 #
 # <details><summary>Why this direction, and why this condition</summary>
 #
-# Far past the wall the broken gradient is, up to its length, the true gradient of a problem in which the
+# Far past the edge the broken gradient is, up to its length, the true gradient of a problem in which the
 # winner's key is the *origin*: there $h_1 = 0$ and the losers' logits are the same, so all their $s_t$ only
 # gain a common factor; and where token 1 wins, $g_t - f$ is nearly $g_t - g_1 < 0$ in both. That is why $c =
 # -k_1$ was harmless. Let $\hat k$ be the point of the losers' hull that is nearest to the origin. No
 # direction of length one lowers $\max_{t > 1} k_t \cdot p$ faster than $-\hat k / \|\hat k\|$ (lesson 02).
-# The run settles along it as in lesson 01, since its gradient is nearly that of descent on
-# $\sum_{t > 1} (g_1 - g_t)\, e^{k_t \cdot p}$, an exponential loss. For every loser $k_t \cdot \hat k
-# \ge \|\hat k\|^2$, so in the direction $-\hat k$ the leads grow like
+# The run settles along it for the same reason as in lesson 01, since its gradient is nearly that of descent
+# on $\sum_{t > 1} (g_1 - g_t)\, e^{k_t \cdot p}$. For every loser $k_t \cdot \hat k \ge \|\hat k\|^2$, so
+# in the direction $-\hat k$ the leads grow like
 #
-# $$(k_\alpha - k_t) \cdot (-\hat k) \ge \|\hat k\|^2 - k_\alpha \cdot \hat k .$$
+# $$(k_1 - k_t) \cdot (-\hat k) \ge \|\hat k\|^2 - k_1 \cdot \hat k .$$
 #
-# All of them grow if $k_\alpha \cdot \hat k < \|\hat k\|^2$. If not, the smallest lead falls (or stands
-# still), and the run is back at the wall. The same is true where the losers surround the origin, since then
-# no direction lowers all their logits.
+# All of them grow if $k_1 \cdot \hat k < \|\hat k\|^2$. If not, the smallest lead falls (or stands still),
+# and the run is back at the edge. The same is true where the losers surround the origin, since then no
+# direction lowers all their logits.
 #
 # </details>
 #
@@ -987,13 +1031,19 @@ progress("05")
 #   which token is chosen; its length, an inverse temperature, sharpens the choice.
 # - The gradient in the logits is $\partial_t f = s_t (g_t - f)$; in $p$ it is $K^\top \nabla_h f$.
 # - At margin $\mu(p)$ and norm $R$ the gradient is at most of order $e^{-\mu(p) R}$. Under plain descent the
-#   toy's lead grows like a logarithm; for $d = 1,\ k_1 > k_2 > \dots,\ g_1 \ge g_2 \ge \dots$ the
-#   nearest rival *of lower value* sets the pace.
-# - The loss is bounded, not constant, hence not convex. The toy's has no stationary point.
-# - The winner's entry of the textbook gradient is lost for good about where $|\sum_t s_t (g_\alpha - g_t)|$
-#   falls below a grain, $2^{-53} |g_\alpha|$. There a normalised run breaks, unless the winner's key is 0,
-#   and the keys decide whether it escapes or stays. The cure: measure the values, or the keys, from the
-#   winner's.
+#   toy's lead grows like a logarithm.
+# - The loss is bounded and not constant, hence not convex. The toy's has no stationary point.
+# - The winner's entry of the textbook gradient is lost for good, at the latest, about where
+#   $|\sum_t s_t (g_\alpha - g_t)|$ is one grain, $2^{-53} |g_\alpha|$. There a normalised run breaks, unless
+#   the winner's key is 0. The hull of the losing keys tells whether it can escape.
+# - The cure is to measure the values, or the keys, from the winner's.
+#
+# | claim | prediction | measured |
+# |:---|:---|:---|
+# | lead after 10,000 steps of plain descent, without token 2 | 9.22 | 9.22 |
+# | step at which the toy breaks | 183 | 185 |
+# | runs that break within 20% of the due step | 191 | 191 |
+# | broken runs that escape; without noise | 74 | 66; 74 |
 
 # %% [markdown]
 # ## Further reading
