@@ -60,6 +60,26 @@ def test_a_gradient_of_zero_takes_no_step_and_a_tiny_one_a_whole_step(lesson):
     np.testing.assert_allclose(steps, [[0, 0], [0.3, -0.4]])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("T", "d", "seed"), [(8, 10, 3), (8, 10, 5), (6, 6, 1), (20, 4, 3)])
+def test_without_noise_the_broken_runs_escape_exactly_where_the_losers_hull_says(T, d, seed, lesson):
+    drawn = data.random_tokens(n=100, T=T, d=d, seed=seed)
+    keys, values = drawn.keys.numpy(), drawn.values.numpy()
+    follow, start = lesson["ascend"], np.zeros((100, d))
+    cured = follow(start, lesson["unit"](0.2), {1000}, keys, values, slopes=lesson["anchored"])[0]
+    order = np.argsort(-(keys @ cured[..., None])[..., 0])
+    keys, values = np.take_along_axis(keys, order[..., None], 1), np.take_along_axis(values, order, 1)
+    keys, values = (one[values.argmax(1) == 0] for one in (keys, values))
+    said = np.array([lesson["broken_direction"](one).any() for one in keys])
+    escaped = []
+    for slopes in ("noise_removed", "textbook"):
+        rule = lesson["unit"](0.2)
+        end = follow(np.zeros((len(keys), d)), rule, {4000}, keys, values, slopes=lesson[slopes])[0]
+        escaped.append(((keys[:, :1] - keys[:, 1:]) @ end[..., None]).min(1)[:, 0] > 39)
+    assert (escaped[0] == said).all()
+    assert not (escaped[1] & ~said).any()
+
+
 def test_what_figure_4_shows_past_the_wall(lesson):
     """Nothing for values 1 and 0; for 1 and 0.999 a grain or two now and then; anchored, no wall at all."""
     for values, expected in (((1.0, 0.0), {0}), ((1.0, 0.999), {0, 1, 2})):
