@@ -647,6 +647,7 @@ for ax, values in zip(axes, ((1, 0), (1, 0.999)), strict=True):
     ax.plot(around, computed, color=plots.COLORS["vermillion"], linewidth=1.2, label="computed")
     ax.plot(around, b, "--", color=plots.COLORS["black"], label="true, $b$")
     ax.axvline(wall(np.array(values)), color="0.5", linestyle=":")
+    ax.text(wall(np.array(values)) + 0.15, 7.6, "wall", fontsize=11)
     ax.set(
         ylim=(-0.5, 8.5),
         xlabel=r"lead $\Delta$",
@@ -654,24 +655,28 @@ for ax, values in zip(axes, ((1, 0), (1, 0.999)), strict=True):
         xlim=around[[0, -1]],
         title=f"values {values[0]} and {values[1]}",
     )
+axes[1].axvline(53 * np.log(2), color="0.5", linestyle=":")  # s_1 = 1; on the left, wall and edge are one
+axes[1].text(53 * np.log(2) - 0.15, 7.6, "edge", ha="right", fontsize=11)
 axes[0].set(ylabel="in grains", yticks=[0, 2, 4, 6, 8])
-axes[0].legend()
+axes[0].legend(loc="upper right", bbox_to_anchor=(1, 0.85))
 show(
     fig,
     alt="The winner's bracket in grains against the lead. The true one falls smoothly through 1 at a dotted "
     "line, the wall. The computed one is a staircase for values 1 and 0, and 0 past the wall; for 1 and "
-    "0.999 it jumps up and down by a grain or two, also far past the wall.",
+    "0.999 it jumps up and down by a grain or two, also past the wall, as far as a second dotted line, the "
+    "edge, and is 0 from there on.",
 )
 
 # %% [markdown]
-# **Figure 4.** The winner's bracket in grains; dotted: the wall. Left, for values $(1, 0)$, nothing is left
-# behind it. (The steps are of two grains, as $1 + e^{-\Delta}$ is rounded.) Right, for $(1, 0.999)$, there is
-# *noise*: whole grains where there is less than one.
+# **Figure 4.** The winner's bracket in grains. Left, for values $(1, 0)$, nothing is left behind the wall.
+# (The steps are of two grains, as $1 + e^{-\Delta}$ is rounded.) Right, for $(1, 0.999)$, there is *noise*:
+# whole grains where there is less than one.
 #
-# The law holds from one side: in our 300 sets the entry is lost for good at the latest 0.3 behind the wall,
-# but in some from 2.3 before it, where $|b|$ is ten grains. A second place is the **edge**: from there on the
-# computed entry is exactly 0. For the values $(1, 0)$ this is the wall again, but for $(1, 0.999)$ it is
-# where $s_1$ rounds to 1, at 36.7, and the noise lies in between.
+# The three walls are at 36.7, 29.8 and 29.8. The law holds from one side: no entry of our 300 sets is lost
+# for good later than 0.3 behind the wall, but some are from 2.3 before it on, where $|b|$ is ten grains.
+#
+# From the **edge** on, the computed entry is exactly 0. For the values $(1, 0)$ this is the wall again; for
+# $(1, 0.999)$ it is where $s_1$ rounds to 1, at 36.7, and the noise lies in between.
 
 # %% [markdown]
 # ### Exercise 05.4: Cure the cancellation
@@ -1039,7 +1044,7 @@ progress("05")
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | lead after 10,000 steps of plain descent, without token 2 | 9.22 | 9.22 |
+# | lead after 10,000 plain steps, without token 2 | 9.22 | 9.22 |
 # | step at which the toy breaks | 183 | 185 |
 # | runs that break within 20% of the due step | 191 | 191 |
 # | broken runs that escape; without noise | 74 | 66; 74 |
