@@ -780,7 +780,7 @@ assert computed == 0 < true, "exercise 05.4 is not right yet: see what its check
 # %% [markdown]
 # The run breaks at step 185, two steps after 183. At step 184 the true entry falls below one grain and the
 # computed one is 0, and the very next step takes the run away from the cured one. Now we shift the keys by
-# $c$, and write functions that follow many runs at once.
+# $c$, with functions that follow many runs at once.
 
 
 # %%
@@ -854,13 +854,13 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** Normalised ascent on the toy, keys shifted by $c$, and cured. Square: the green run's last
-# point; the others leave the frame. Dotted: the edge, where $s_1$ rounds to 1, 36.7 ahead of token 3 (left)
+# **Figure 5.** Normalised ascent on the toy, with keys shifted by $c$, and cured. The square is the green run's
+# last point; the others leave the frame. Dotted: the edge, where $s_1$ rounds to 1, 36.7 ahead of token 3 (left)
 # and token 2 (right).
 #
 # ### When other problems break
 #
-# In general the leads are not equal, and we go back to $|b|$ itself. A run should break about at the step at
+# In general the leads differ, and we go back to $|b|$ itself. A run should break about at the step at
 # which the *cured* run first has $|b|$ below a grain. We call this step *due*. **Predict**, for random
 # problems: is the law good to a factor of two, to 20%, or to 1%?
 
@@ -975,8 +975,8 @@ for (T, d), (keys, values) in problems.items():
 # nearest to the origin is $(-4, 5)$, of squared length 41, and with the winner's key $(-5.1, 6) \cdot (-4, 5)
 # = 50.4 > 41$. So the run stays, as in Figure 5.
 #
-# The table takes those of the 100 problems whose winner has the largest value. A run counts as escaped if its
-# smallest lead is above 39 after 4,000 steps. (None is between 38 and 39.)
+# The table takes those of the 100 problems whose winner has the largest value, as in the exercise. A run
+# counts as escaped if its smallest lead is above 39 after 4,000 steps. (None is between 38 and 39.)
 #
 # No run escapes that should stay. Among 20 tokens in 4 dimensions the losers surround the origin, and every
 # run stays. Among 8 tokens in 10 dimensions 74 runs should escape, and 66 do. Noise holds the other eight
