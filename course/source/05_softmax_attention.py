@@ -854,9 +854,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** Normalised ascent on the toy, with keys shifted by $c$, and cured. The square is the green run's
-# last point; the others leave the frame. Dotted: the edge, where $s_1$ rounds to 1, 36.7 ahead of token 3 (left)
-# and token 2 (right).
+# **Figure 5.** Normalised ascent on the toy, with keys shifted by $c$, and cured. The square is the green
+# run's last point; the others leave the frame. Dotted: the edge, where $s_1$ rounds to 1, 36.7 ahead of token
+# 3 (left) and token 2 (right).
 #
 # ### When other problems break
 #
