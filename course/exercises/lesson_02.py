@@ -329,164 +329,89 @@ MOVE = Exercise(
 # 02.4
 
 
-def _parts(A, q, eta):
-    """mu_hat, the eigenvalues that count, and the slacks of the points without weight."""
-    a_hat = q @ A
-    mu_hat = np.linalg.norm(a_hat)
-    spread = np.linalg.eigvalsh(np.cov(A.T, aweights=q, bias=True))[1 - np.count_nonzero(q) :]
-    return mu_hat, spread, (A @ a_hat / mu_hat - mu_hat)[q == 0]
+def _of_covariance(
+    covariance=lambda A, q: np.cov(A.T, aweights=q, bias=True), eigenvalue=lambda values: values[-1]
+):
+    """The answer with another matrix(A, q), or with another of its eigenvalues."""
 
-
-def _tilt(mu_hat, spread, slack, eta):
-    return abs(1 - eta * spread / mu_hat).max()
-
-
-def _others(mu_hat, spread, slack, eta):
-    return np.exp(-eta * slack.min())
-
-
-def _tail(mu_hat, spread, slack, eta):
-    return np.exp(-eta * mu_hat)
-
-
-def _limit(mu_hat, spread, slack):
-    return 2 * mu_hat / spread[-1]
-
-
-def _pace_of(*factors, limit=_limit, of=max):
-    """The answer with other factors, another eta*, or another choice among the factors."""
-
-    def answer(A, q, eta):
-        parts = _parts(A, q, eta)
-        return limit(*parts), of([factor(*parts, eta) for factor in factors])
+    def answer(A, q):
+        return 2 * _norm(q @ A) / eigenvalue(np.linalg.eigvalsh(covariance(A, q)))
 
     return answer
 
 
-ALL = _tilt, _others, _tail
+def _longest_step(A, q):
+    """C w_hat = 0, and a step takes a_perp to (I - eta C / mu_hat) a_perp: eta sigma / mu_hat < 2."""
+    return _of_covariance()(A, q)
 
 
-def _pace(A, q, eta):
-    """C w_hat = 0: along w_hat a step changes nothing but the weights beyond the edge, and the tail."""
-    return _pace_of(*ALL)(A, q, eta)
+def _least_that_counts(A, q):
+    values = np.linalg.eigvalsh(np.cov(A.T, aweights=q, bias=True))
+    return 2 * _norm(q @ A) / values[1 - np.count_nonzero(q)]
 
 
-def _spread_by(matrix):
-    """The answer with the eigenvalues of another matrix(A, q) than the weighted covariance."""
-
-    def answer(A, q, eta):
-        mu_hat, spread, slack = _parts(A, q, eta)
-        other = np.linalg.eigvalsh(matrix(A, q))[-len(spread) :]
-        return _limit(mu_hat, other, slack), max(factor(mu_hat, other, slack, eta) for factor in ALL)
-
-    return answer
-
-
-def _uncentred(A, q, eta):
-    """The answer with all eigenvalues of sum_i q_i a_i a_i^T that are not zero."""
-    mu_hat, _, slack = _parts(A, q, eta)
-    other = np.linalg.eigvalsh((A.T * q) @ A)[-np.count_nonzero(q) :]
-    return _limit(mu_hat, other, slack), max(factor(mu_hat, other, slack, eta) for factor in ALL)
-
-
-def _pace_cases(rng):
-    """In each the slowest factor is clear: the tilt's, slow or overshooting, below eta* and beyond; another
-    point's; the loss's tail. With three points or more that have weight, the eigenvalues differ."""
-    kinds = [
-        (6, 2, 2, "slow", 0.1, 0.9),
-        (16, 4, 3, "slow", 0.1, 0.9),
-        (16, 4, 3, "over", 0.6, 0.95),
-        (6, 2, 2, "over", 1.1, 1.4),
-        (16, 4, 3, "others", 0.1, 0.9),
-        (8, 3, 2, "tail", 0.3, 0.9),
-    ]
+def _longest_step_cases(rng):
+    """Two, three and more support vectors of unequal weights; in two cases mu_hat^2 is above sigma."""
+    kinds = [(6, 2, 2, False), (8, 3, 2, True), (16, 4, 3, False), (16, 4, 3, True)]
     cases = []
     while len(cases) < len(kinds):
-        n, d, held, wanted, low, high = kinds[len(cases)]
+        n, d, held, near = kinds[len(cases)]
         A = _signed(rng, n, d)
         q = _solve(A)[1]
         some = q[q > 0]
         if not (len(some) >= held and some.min() > 0.03 and np.ptp(some) > 0.1):
             continue
-        mu_hat, spread, slack = _parts(A, q, 1.0)
-        if not (slack.min() > 0.02 and (held == 2 or spread[-1] > 1.3 * spread[0])):
+        mu_hat = _norm(q @ A)
+        spread = np.linalg.eigvalsh(np.cov(A.T, aweights=q, bias=True))[1 - len(some) :]
+        if abs(mu_hat - 1) < 0.05 or not (held == 2 or spread[-1] > 1.3 * spread[0]):
             continue
-        eta = rng.uniform(low, high) * 2 * mu_hat / spread[-1]
-        factors = {
-            "slow": 1 - eta * spread[0] / mu_hat,
-            "over": eta * spread[-1] / mu_hat - 1,
-            "others": _others(mu_hat, spread, slack, eta),
-            "tail": _tail(mu_hat, spread, slack, eta),
-        }
-        first = factors.pop(wanted)
-        if first > max(0.1, *factors.values()) + 0.03 and (wanted != "others" or eta * slack.min() > 0.15):
-            cases.append((A, q, eta))
+        if near == (mu_hat**2 > 1.2 * spread[-1]):
+            cases.append((A, q))
     return cases
 
 
-PACE = Exercise(
+LONGEST = Exercise(
     id="02.4",
-    title="How long a step, how fast?",
+    title="How long may a step be?",
     points=3,
-    minutes=15,
+    minutes=12,
     difficulty=3,
-    reference=_pace,
+    reference=_longest_step,
     withheld=("mini_attn.rates.remainder",),
-    cases=_pace_cases,
+    cases=_longest_step_cases,
     misconceptions=known(
-        lambda A, q, eta: _pace(A, q, eta)[::-1],
-        "The right two numbers; return eta* first.",
-        _pace_of(*ALL, limit=lambda *parts: _limit(*parts) / 2),
-        "With your eta* a step brings the widest part to zero at once. Twice as long it overshoots by as "
-        "much as it was off: that is the limit.",
-        _pace_of(*ALL, limit=lambda mu_hat, spread, slack: 2 / spread[-1]),
+        lambda A, q: _longest_step(A, q) / 2,
+        "With your step the widest part of a_perp is zero at once. Twice as long it overshoots by as much as "
+        "it was off: that is the limit.",
+        lambda A, q: _longest_step(A, q) / _norm(q @ A),
         "Your eta* has no mu_hat in it. A step of length eta is eta a_bar / ||a_bar||, and ||a_bar|| is "
         "nearly mu_hat.",
-        _pace_of(*ALL, limit=lambda mu_hat, spread, slack: 2 * mu_hat / spread[0]),
-        "Your eta* has the smallest eigenvalue that counts. All parts have to die out: the largest limits.",
-        _pace_of(_tilt),
-        "Right for the first thing. The other two may die out more slowly, and drive a_bar.",
-        _pace_of(_tilt, _others),
-        "The third thing is missing, or dies out too fast: |l'(u)| = e^-u - e^-2u + ..., so next to e^-u the "
-        "error is about e^-u. By how much does u grow in a step?",
-        _pace_of(_tilt, _tail),
-        "The other points are missing, or lose weight too fast. The q_i add up to one, so what counts is how "
-        "far *beyond* the edge the nearest one is.",
-        _pace_of(_others, _tail),
-        "The first thing itself is missing from your factor.",
-        _pace_of(lambda m, e, s, eta: abs(1 - eta * e[-1] / m), _others, _tail),
-        "You took the largest eigenvalue alone. The smallest that counts may be slower.",
-        _pace_of(lambda m, e, s, eta: abs(1 - eta * e[0] / m), _others, _tail),
-        "You took the smallest eigenvalue alone. A long step overshoots where the largest is.",
-        _pace_of(lambda m, e, s, eta: (1 - eta * e / m).max(), _others, _tail),
-        "A factor of -0.9 dies out as slowly as 0.9: take absolute values.",
-        _pace_of(lambda *parts: max(1.0, _tilt(*parts)), _others, _tail),
-        "Your factor is never below 1. Eigenvalues of C that are zero do not count (rounding makes about "
-        "1e-17 of them), and beyond the edge only points *without* weight do.",
-        _pace_of(*ALL, of=lambda factors: min(1.0, max(factors))),
-        "Above eta* the first factor is above 1, as that part grows: return it all the same.",
-        _pace_of(_tilt, lambda m, e, s, eta: np.exp(-eta * s.min() / m), _tail),
-        "Your slack is a_i.w_hat - 1, with a_i.w_hat = 1 on the edge. A step has the length eta, and w_hat "
-        "the length 1 / mu_hat: take the distance beyond the edge.",
-        _pace_of(_tilt, lambda m, e, s, eta: np.exp(-eta * m * s.min()), _tail),
-        "Your slack is not a distance: a step has the length eta, so it raises a_i.w by "
-        "eta a_i.a_hat / ||a_hat||.",
-        _pace_of(_tilt, lambda m, e, s, eta: 1 - eta * s.min(), _tail),
-        "For another point you took 1 - eta s for e^(-eta s): its weight shrinks by the whole exponential.",
-        _pace_of(*ALL, of=min),
-        "You took the smallest factor. In the end the largest one is left.",
-        _pace_of(*ALL, of=np.prod),
-        "You multiplied the three. They die out side by side: in the end the largest one is left.",
-        lambda A, q, eta: (_pace(A, q, eta)[0], -np.log(_pace(A, q, eta)[1])),
-        "That is the rate, minus the logarithm of the factor.",
-        _spread_by(lambda A, q: np.cov(A[q > 0].T, bias=True)),
-        "Your covariance counts all points with weight the same. They count q_i times (aweights=q).",
-        _spread_by(lambda A, q: (A.T * q) @ A),
-        "You summed q_i a_i a_i^T. The weights q_i are normalised, so it is a covariance: subtract a_bar.",
-        _uncentred,
+        lambda A, q: _longest_step(A, q) / _norm(q @ A) ** 2,
+        "You divided by mu_hat instead of multiplying. A step of length eta is eta a_bar / ||a_bar||, so C "
+        "acts with the factor eta / mu_hat.",
+        lambda A, q: _longest_step(A, q) * _norm(q @ A),
+        "Your eta* has mu_hat twice. A step moves w by eta a_perp / mu_hat at right angles to w_hat.",
+        _least_that_counts,
+        "You took the smallest eigenvalue that counts. All parts of a_perp have to die out: the largest one "
+        "limits the step.",
+        _of_covariance(eigenvalue=lambda values: values.sum()),
+        "You summed the eigenvalues. Each part of a_perp has its own factor, and the largest one limits.",
+        _of_covariance(eigenvalue=lambda values: np.sqrt(values[-1])),
+        "You took the root of the eigenvalue, a standard deviation. C itself multiplies the step: take the "
+        "variance.",
+        _of_covariance(lambda A, q: np.cov(A[q > 0].T, bias=True)),
+        "Your covariance counts all support vectors the same. They count q_i times (aweights=q).",
+        _of_covariance(lambda A, q: np.cov(A.T, bias=True)),
+        "Your covariance counts all points the same. They count q_i times (aweights=q).",
+        _of_covariance(lambda A, q: (A.T * q) @ A),
         "q_i a_i a_i^T, summed, has an eigenvalue along w_hat. C is a covariance: subtract a_bar first.",
-        _spread_by(lambda A, q: np.cov(A.T, aweights=q)),
+        _of_covariance(lambda A, q: np.cov(A.T, aweights=q)),
         "np.cov divides as for a sample. The q_i add up to one: bias=True.",
+        _of_covariance(lambda A, q: np.diag(q) - np.outer(q, q)),
+        "That is the covariance of the weights alone, with no points in it: diag(q) - q q^T belongs between "
+        "A^T and A.",
+        lambda A, q: 1 / _longest_step(A, q),
+        "That is 1 / eta*.",
     ),
 )
 
@@ -624,4 +549,4 @@ FLIP = Exercise(
     ),
 )
 
-EXERCISES = [TWO_POINTS, ANGLE, MOVE, PACE, FLIP]
+EXERCISES = [TWO_POINTS, ANGLE, MOVE, LONGEST, FLIP]

@@ -106,40 +106,33 @@ def move_where(change):
     return lambda *inputs: change(*move_by_search(*inputs).tolist(), *inputs)
 
 
-def pace_by_singular_values(A, q, eta):
-    """The points with weight as rows, scaled: squares of singular values; rates for factors."""
+def step_by_singular_values(A, q):
+    """The support vectors as rows, scaled: the largest singular value, squared."""
     A, q = torch.as_tensor(A), torch.as_tensor(q)
-    held, a_hat = q > 0, q @ A
-    mu = a_hat.norm()
-    sigma = torch.linalg.svdvals(q[held].sqrt()[:, None] * (A[held] - a_hat))[: int(held.sum()) - 1] ** 2
-    beyond = A[~held] @ a_hat / mu
-    rates = [*(-(1 - eta * sigma / mu).abs().log()), eta * (beyond.min() - mu), eta * mu]
-    return torch.stack([2 * mu / sigma.max(), torch.exp(-min(rates))])
+    a_hat = q @ A
+    return 2 * a_hat.norm() / torch.linalg.svdvals(q.sqrt()[:, None] * (A - a_hat)).max() ** 2
 
 
-def pace_where(change):
-    """change(eta*, factor, A, q, eta) of the right answer."""
-    return lambda A, q, eta: change(*pace_by_singular_values(A, q, eta).tolist(), A, q, eta)
+def step_where(change):
+    """change(eta*, A, q) of the right answer."""
+    return lambda A, q: change(step_by_singular_values(A, q).item(), A, q)
 
 
-def pace_of_the_trace(A, q, eta):
-    """The sum of the eigenvalues for the largest."""
-    mu = np.linalg.norm(q @ A)
-    return 2 * mu / np.trace(np.cov(A.T, aweights=q, bias=True)), pace_by_singular_values(A, q, eta)[1].item()
+def step_from_the_origin(A, q):
+    """The farthest support vector from the origin for the spread."""
+    return 2 * np.linalg.norm(q @ A) / (A[q > 0] ** 2).sum(axis=1).max()
 
 
-def pace_of_the_logits(A, q, eta):
-    """The largest eigenvalue with the weights' own covariance, diag(q) - q q^T, and no points."""
-    mu = np.linalg.norm(q @ A)
-    top = np.linalg.eigvalsh(np.diag(q) - np.outer(q, q))[-1]
-    return 2 * mu / top, abs(1 - eta * top / mu)
+def step_of_the_widest_pair(A, q):
+    """The squared distance of the two support vectors farthest apart for the spread."""
+    held = A[q > 0]
+    return 2 * np.linalg.norm(q @ A) / ((held[:, None] - held) ** 2).sum(axis=2).max()
 
 
-def pace_of_all_points(A, q, eta):
-    """The covariance of all points, with equal weights."""
-    mu = np.linalg.norm(q @ A)
-    spread = np.linalg.eigvalsh(np.cov(A.T, bias=True))
-    return 2 * mu / spread[-1], abs(1 - eta * spread / mu).max()
+def step_around_the_mean(A, q):
+    """Weighted, but around the mean of all points."""
+    apart = A - A.mean(axis=0)
+    return 2 * np.linalg.norm(q @ A) / np.linalg.eigvalsh((apart.T * q) @ apart)[-1]
 
 
 def side_by_slsqp(A):
@@ -218,20 +211,17 @@ ANSWERS = {
         ],
     },
     "02.4": {
-        "also_right": pace_by_singular_values,
+        "also_right": step_by_singular_values,
         "wrong": [
-            pace_of_the_trace,
-            pace_of_the_logits,
-            pace_of_all_points,
-            pace_where(lambda longest, factor, *rest: longest),
-            pace_where(lambda longest, factor, *rest: factor),
-            pace_where(lambda longest, factor, *rest: (1 / longest, factor)),
-            pace_where(lambda longest, factor, *rest: (longest, 1 - factor)),
-            pace_where(lambda longest, factor, *rest: (longest, factor**2)),
-            pace_where(lambda longest, factor, *rest: (longest, abs(1 - 2 * rest[2] / longest))),
-            pace_where(lambda longest, factor, A, q, eta: (longest * np.linalg.norm(q @ A), factor)),
-            pace_where(lambda longest, factor, A, q, eta: (longest, min(factor, 1.0))),
-            pace_where(lambda longest, factor, A, q, eta: (longest, factor**eta)),
+            step_from_the_origin,
+            step_of_the_widest_pair,
+            step_around_the_mean,
+            step_where(lambda longest, A, q: 2 * longest),
+            step_where(lambda longest, A, q: longest**2),
+            step_where(lambda longest, A, q: -longest),
+            step_where(lambda longest, A, q: np.log(longest)),
+            step_where(lambda longest, A, q: (longest, longest)),
+            step_where(lambda longest, A, q: longest / np.linalg.norm(q @ A) ** 3),
         ],
     },
     "02.5": {
