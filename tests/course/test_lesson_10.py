@@ -41,7 +41,7 @@ def test_the_average_over_rotations_about_v_is_what_the_formula_says(d):
 @pytest.mark.parametrize(("T", "d"), [(5, 6), (3, 9)])
 def test_the_first_step_on_many_sequences_has_the_two_numbers(T, d, lesson):
     """60,000 sequences, their best token first, against the two expectations of the text; rival, 1.5."""
-    tokens = lesson["best_first"](data.random_tokens(n=60_000, T=T, d=d, seed=9))
+    tokens = lesson["by_score"](data.random_tokens(n=60_000, T=T, d=d, seed=9))
     model = models.CrossAttention(d)
     train.fit(model, tokens, torch.optim.SGD(model.parameters(), lr=1.0), steps=1, progress=False)
     W = model.W.detach().numpy()
@@ -72,12 +72,12 @@ def test_a_token_is_ahead_of_the_query_itself_beyond_the_threshold(r):
 
 
 @pytest.mark.parametrize(("T", "d", "r"), [(5, 7, 9.0), (12, 9, 30.0), (20, 30, 20.0)])
-def test_the_share_of_queries_that_come_first(T, d, r, lesson):
+def test_the_share_of_tokens_that_select_themselves(T, d, r, lesson):
     """In 20,000 sequences a random token asks; rivals: that of bI, 1, and that of chance, 1 / T."""
     lesson["threshold"] = threshold
     tokens = data.random_tokens(20_000, T, d, seed=31)
     W = torch.eye(d, dtype=torch.float64) + (r - 1) * torch.outer(tokens.v, tokens.v)
-    share = (lesson["comes_first"](W, tokens.X, 0) == 0).double().mean().item()
+    share = (lesson["selects"](W, tokens.X)[:, 0] == 0).double().mean().item()
     assert share == pytest.approx(lesson["share_itself"](r, T, d), abs=0.015)
     assert 1.5 / T < share < 0.97
 
@@ -88,15 +88,15 @@ def test_the_first_steps_queries_attend_to_themselves_if_r_is_far_below_d(seed, 
     lesson["threshold"], lesson["symmetric_part"] = threshold, symmetric_part
     found = []
     for T, d in ((8, 5), (8, 50), (25, 12)):
-        tokens = lesson["best_first"](data.random_tokens(n=6000, T=T, d=d, seed=seed))
+        tokens = lesson["by_score"](data.random_tokens(n=6000, T=T, d=d, seed=seed))
         model = models.CrossAttention(d)
         train.fit(model, tokens, torch.optim.SGD(model.parameters(), lr=1.0), steps=1, progress=False)
         W = model.W.detach()
         r = lesson["ratio"](W.numpy(), tokens.v.numpy())
         drawn, best = lesson["fresh"](T, d, tokens.v, seed=seed + 10)
-        found.append((lesson["comes_first"](W, drawn, 0) == 0).double().mean().item())
+        found.append((lesson["selects"](W, drawn)[:, 0] == 0).double().mean().item())
         assert found[-1] == pytest.approx(lesson["share_itself"](r, T, d), abs=0.045)
-        assert (lesson["comes_first"](W, best, 0) == 0).double().mean() > 0.99
+        assert (lesson["selects"](W, best)[:, 0] == 0).double().mean() > 0.99
     assert found[1] > 0.99 > 0.75 > found[0] > found[2]
 
 
@@ -122,9 +122,20 @@ def test_no_matrix_but_a_multiple_of_the_identity_lets_no_rival_ahead(d):
     assert sum(found) == 2  # I and 0
 
 
+def test_what_each_token_that_asks_selects(lesson):
+    """Of two data sets, each with its own W, against one logit at a time."""
+    generator = torch.Generator().manual_seed(7)
+    W = torch.randn(2, 4, 4, dtype=torch.float64, generator=generator)
+    X = torch.randn(2, 3, 5, 4, dtype=torch.float64, generator=generator)
+    picks = lesson["selects"](W, X)
+    for k, i, asks in np.ndindex(2, 3, 5):
+        logits = [float(x @ W[k] @ X[k, i, asks]) for x in X[k, i]]
+        assert picks[k, i, asks] == np.argmax(logits)
+
+
 def svm_errors(lesson, tokens):
     """From all comparisons, where the lesson takes the nearest."""
-    best = lesson["best_first"](tokens)
+    best = lesson["by_score"](tokens)
     W = svm.solve(svm.attention_problem(best.X, best.z, torch.zeros(best.y.shape, dtype=torch.int64))).value
     return lesson["error"](W).numpy()
 
@@ -180,7 +191,7 @@ def test_the_others_help_if_queries_carry_the_answer_and_disturb_if_not(T, d, le
         means, spreads = [], []
         for n in (6, 46):
             tokens = data.random_tokens(n, T, d, trials=100, seed=seed)
-            best = lesson["best_first"](tokens)
+            best = lesson["by_score"](tokens)
             own, lead = leads(best)
             noise = leads(replace(best, z=tokens.z))[1]
             means.append(((lead - own).mean() / own.mean()).item())
@@ -194,7 +205,7 @@ def test_the_others_help_if_queries_carry_the_answer_and_disturb_if_not(T, d, le
 @pytest.mark.parametrize(("n", "T", "d"), [(8, 6, 9), (20, 12, 12)])
 def test_at_the_end_too_best_queries_help_and_random_ones_disturb(n, T, d, lesson):
     tokens = data.random_tokens(n, T, d, trials=40, seed=26)
-    best = lesson["best_first"](tokens)
+    best = lesson["by_score"](tokens)
     found = []
     for asked in (best, alone(best), replace(best, z=tokens.z)):
         model = models.CrossAttention(d, trials=len(asked.X))
@@ -204,14 +215,14 @@ def test_at_the_end_too_best_queries_help_and_random_ones_disturb(n, T, d, lesso
 
 
 def test_two_tokens_alone_are_always_the_right_way_round(lesson):
-    best = lesson["best_first"](data.random_tokens(10, 2, 6, trials=100, seed=27))
+    best = lesson["by_score"](data.random_tokens(10, 2, 6, trials=100, seed=27))
     own, lead = leads(alone(best))
     torch.testing.assert_close(own, lead)
     assert share(own) == 1
 
 
 def test_the_leads_are_those_of_a_step_of_descent(lesson):
-    tokens = lesson["best_first"](data.random_tokens(4, 3, 5, seed=24))
+    tokens = lesson["by_score"](data.random_tokens(4, 3, 5, seed=24))
     model = models.CrossAttention(5)
     train.fit(model, tokens, torch.optim.SGD(model.parameters(), lr=12.0), steps=1, progress=False)
     h = model.logits(tokens).detach()
