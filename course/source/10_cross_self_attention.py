@@ -293,13 +293,16 @@ print(f"all {measured.size} logits as predicted")
 # \bar a_i = \sum_{t \ne \alpha_i} \lambda_{it}\, a_{it} .$$
 #
 # So every row of $W_{\mathrm{mm}}$ is a combination of the queries. The rank of $W_{\mathrm{mm}}$ is
-# therefore at most the number of linearly independent queries, which is at most $\min(n, d)$.
+# therefore at most the number of linearly independent queries, which is at most $\min(n, d)$. The
+# cell has 20 trials for each size, at $d = 10$.
 
 # %%
 for T, n in ((2, 2), (2, 6), (2, 30), (8, 2), (8, 6), (8, 30)):
     several = data.random_tokens(n=n, T=T, d=10, trials=20, seed=0)
-    ranks = torch.linalg.matrix_rank(att_svm(several, several.optimal).value, rtol=1e-4)
-    print(f"T = {T}, n = {n:2d}, d = 10: rank {ranks.min()} to {ranks.max()} in 20 trials")
+    W_mm = att_svm(several, several.optimal).value
+    ranks = torch.linalg.matrix_rank(W_mm, rtol=1e-4)
+    leads = geometry.margins(models.CrossAttention(10, init=W_mm, trials=20).logits(several), several.optimal)
+    print(f"T = {T}, n = {n:2d}: rank {ranks.min()} to {ranks.max()}, least lead {leads.min():.3f}")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.5 The paper's data
@@ -375,7 +378,7 @@ X, z, scores = (array[0].numpy() for array in (cross.X, cross.z, cross.scores))
 W, apart = start[0].numpy().copy(), scores[:, :, None] - scores[:, None]  # gamma_t - gamma_r, (6, 8, 8)
 for _ in range(2000):
     s = softmax(np.einsum("itd,de,ie->it", X, W, z), axis=1)
-    slopes = s * (apart * s[:, None]).sum(axis=2)  # s_t (gamma_t - u), where the difference may be 1e-80
+    slopes = s * (apart * s[:, None]).sum(axis=2)  # s_t (gamma_t - u), exact where u is near gamma_t
     slopes /= 1 + np.exp((s * scores).sum(axis=1, keepdims=True))
     step = np.einsum("it,itd,ie->de", slopes, X, z)
     W += 0.1 * step / np.linalg.norm(step)
@@ -590,8 +593,8 @@ check("10.3", threshold)
 # the best token, and one of negative score the *worst*. At the first step $r$ is about $T$, and nearly all
 # queries attend to themselves if $T \ll d$.
 #
-# In training, where the best token asks, one cannot tell "attend to yourself" from "attend to the best". For
-# $z = x_1$ the lead over $x_t$,
+# In training, where the best token asks, one can hardly tell "attend to yourself" from "attend to the best".
+# For $z = x_1$ the lead over $x_t$,
 #
 # $$b\, \big[ (1 - x_1 \cdot x_t) + (r - 1)\, \gamma_1 (\gamma_1 - \gamma_t) \big] ,$$
 #
@@ -687,13 +690,14 @@ print(" n  query      1     1,000      best   worst")
 for n, trials in ((1, 1000), (6, 100), (50, 15)):
     drawn = data.random_tokens(n=n, T=8, d=10, trials=trials, seed=2)
     new = data.random_tokens(n=30_000 // trials, T=8, d=10, trials=trials, seed=5)
-    own, new_own = by_score(drawn), by_score(dataclasses.replace(new, v=drawn.v))
-    crossed, new_crossed = (dataclasses.replace(a, z=b.z) for a, b in ((own, drawn), (new_own, new)))
+    new = dataclasses.replace(new, v=drawn.v)
+    own, new_own = by_score(drawn), by_score(new)  # the best token asks
+    other, new_other = dataclasses.replace(own, z=drawn.z), dataclasses.replace(new_own, z=new.z)
     shares = {}
-    for query, tokens, later in (("best", own, new_own), ("random", crossed, new_crossed)):
+    for query, tokens, later in (("best", own, new_own), ("random", other, new_other)):
         model = models.CrossAttention(10, trials=trials)
-        walk = fit(model, tokens, 1000, schedule=train.growing, every=[1, 1000])["W"][1:]
-        picks = [models.CrossAttention(10, trials=trials, init=W).logits(tokens).argmax(-1) for W in walk]
+        W = fit(model, tokens, 1000, schedule=train.growing, every=[1])["W"][1]  # after step 1
+        picks = [m.logits(tokens).argmax(-1) for m in (models.CrossAttention(10, trials, init=W), model)]
         found = model.logits(later).argmax(-1)
         hits = picks[0] == 0, picks[1] == 0, found == 0, found == 7
         shares[query] = [hit.double().mean() for hit in hits]
@@ -711,8 +715,8 @@ for n, trials in ((1, 1000), (6, 100), (50, 15)):
 # **On new sequences random queries help little.** In self-attention, at $n = 50$, the best token that asks is
 # selected in .99 of them. With random queries it is selected in about .15, where a guess has $1/8$. More data
 # could bring it to $1/2$ at most: the label of a new sequence is a coin that neither tokens nor query show,
-# so the best token and the worst are equally likely to be selected. Both come somewhat above the guess,
-# because $W z$ leans to $v$ or to $-v$.
+# so the best token and the worst are equally likely to be selected. Both are selected somewhat more often
+# than a guess, because $W z$ is a sum of pulls, and these lean to $v$ or to $-v$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.8 Many steps: a rule, or a matrix?
@@ -753,8 +757,8 @@ for n, trials in ((6, 40), (50, 20), (400, 5)):
         assert (share[1] > 2 * share[2]) & (n == 6 or share[1] > 0.96)
 
 # %% [markdown]
-# **One new sequence by hand.** For each $n$ we take $W_{\mathrm{mm}}$ of one data set, let the eight tokens of
-# one new sequence ask in turn, and note which token has the largest logit.
+# **One new sequence by hand.** For each $n$ we take $W_{\mathrm{mm}}$ of one data set, let the eight tokens
+# of one new sequence ask in turn, and note which token has the largest logit.
 
 # %%
 print("token that asks: ", *range(1, 9))
@@ -768,8 +772,9 @@ for n, (W, X) in kept.items():
 # is about two thirds.
 #
 # **As a matrix, no.** At $n = 50$ the error is about 2.3, and at $n = 400$ still 1.6, half of $\lVert I
-# \rVert_F = 3.2$. But error and ratio fall with $n$, and as $n \to \infty$, $W_{\mathrm{mm}} / \bar b$ tends
-# to $I$ (10.9): in that limit rule and matrix agree. Where descent on $\bar L$ itself ends, we leave open.
+# \rVert_F = 3.2$. The ratio, about 9 at the first step (10.6), has come down to about 2. Both fall with $n$,
+# and as $n \to \infty$, $W_{\mathrm{mm}} / \bar b$ tends to $I$ (10.9): in that limit rule and matrix agree.
+# Where descent on $\bar L$ itself ends, we leave open.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.9 How fast the error falls *(optional)*
@@ -783,9 +788,9 @@ for n, (W, X) in kept.items():
 #
 # ★★★ · 22 minutes
 #
-# *Predict before you measure.* All tokens are drawn uniformly from the unit sphere in $d$ dimensions. For
-# large $n$ the error $\varepsilon$ of $W_{\mathrm{mm}}$ is of the order of a power of $n$. By which factor
-# does this power fall if $n$ is multiplied by `growth`?
+# *Predict before you measure.* All tokens are drawn uniformly from the unit sphere in $d$ dimensions. By
+# which factor, in order of magnitude, does the error $\varepsilon$ of $W_{\mathrm{mm}}$ fall, for large $n$,
+# if $n$ is multiplied by `growth`?
 #
 # <details><summary>Hint 1</summary>
 #
@@ -813,11 +818,11 @@ def falls_by(growth, d):
 check("10.4", falls_by)
 
 # %% [markdown]
-# In order, the error falls by the factor `growth`$^{1/(d-1)}$. Only rivals nearer than $2\varepsilon$ can
-# come ahead. In $n$ sequences their number is of the order of $n\varepsilon^{d-1}$: with an error so large
-# that this is far above 1, one of them does. And $\Delta = 0$ is not best. A $\Delta$ of the order of the
-# nearest distance, made for that pair alone, lengthens its lead by a constant factor, and the norm only at
-# second order. So:
+# In order of magnitude the error falls by the factor `growth`$^{1/(d-1)}$. Only rivals nearer than
+# $2\varepsilon$ can come ahead. In $n$ sequences their number is of the order of $n\varepsilon^{d-1}$: with
+# an error so large that this is far above 1, one of them does come ahead. On the other hand $\Delta = 0$ is
+# not the best. A $\Delta$ of the order of the nearest distance, made for that pair alone, lengthens its lead
+# by a constant factor, and the norm only at second order. So:
 #
 # > **The limit of $W_{\mathrm{mm}}$, and how fast** (this lesson's). *Conditions.* $d \ge 2$; $v \ne 0$ is
 # > fixed; $n$ sequences of $T \ge 2$ tokens, drawn independently and uniformly from the unit sphere; the
@@ -902,8 +907,8 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
 
 # %% [markdown]
 # These draws, at $T = 2$ and $d = 2$ and $4$ only, fit the law within two standard errors and refuse 4. (At
-# $d = 3$ the two would agree.) The error 1.6 at $d = 10$, $n = 400$ (10.8) is far from small. To halve a
-# small error at $d = 10$ takes $2^{d-1} = 512$ times the data.
+# $d = 3$ the two would agree.) The error 1.6 at $d = 10$, $n = 400$ (10.8) is far from small. By this law, to
+# halve a small error at $d = 10$ takes $2^{d-1} = 512$ times the data.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.10 Claims and measurements
