@@ -709,14 +709,14 @@ for n, trials in ((1, 1000), (6, 100), (50, 15)):
 # %% [markdown]
 # **The others help if the queries carry the answer, and disturb if they do not.** With random queries the
 # share in training falls with $n$, after step 1,000 too. This is not for lack of steps: by then $W$ is within
-# cosine .99 of the Att-SVM of its choice. Nor are the best tokens infeasible: descent has chosen others. (The
-# cell asserts both, in every trial.)
+# cosine .99 of the Att-SVM of its choice. Nor are the best tokens infeasible in any of these trials: descent
+# has chosen others. (The cell asserts both. In other draws with $n = 50$ they are infeasible now and then.)
 #
 # **On new sequences random queries help little.** In self-attention, at $n = 50$, the best token that asks is
 # selected in .99 of them. With random queries it is selected in about .15, where a guess has $1/8$. More data
 # could bring it to $1/2$ at most: the label of a new sequence is a coin that neither tokens nor query show,
 # so the best token and the worst are equally likely to be selected. Both are selected somewhat more often
-# than a guess, because $W z$ is a sum of pulls, and these lean to $v$ or to $-v$.
+# than a guess would be, because $W z$ is a sum of vectors that, like the pulls, lean to $v$ or to $-v$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.8 Many steps: a rule, or a matrix?
