@@ -143,9 +143,9 @@ def best_first(tokens):
 
 @pytest.mark.parametrize(("n", "least"), [(5, 0.5), (30, 0.9)])
 def test_a_query_that_carries_the_answer_teaches_new_sequences(n, least):
-    """T = 6, d = 8: the best token, or the best token turned; an independent query stays at one in six."""
+    """T = 6, d = 8: the best token, or the best token turned; an independent query stays near one in six."""
     tokens = best_first(data.random_tokens(n, 6, 8, trials=10, seed=58))
-    new = data.random_tokens(300, 6, 8, trials=10, seed=59)
+    new = best_first(replace(data.random_tokens(1000, 6, 8, trials=10, seed=59), v=tokens.v))
     turn = torch.linalg.qr(
         torch.randn(8, 8, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
     )[0]
@@ -167,7 +167,7 @@ def test_a_query_that_carries_the_answer_teaches_new_sequences(n, least):
     assert share["own"] > least
     assert abs(share["turned"] - share["own"]) < 0.003
     torch.testing.assert_close(W["turned"] @ turn, W["own"], atol=1e-5, rtol=1e-5)
-    assert abs(share["independent"] - 1 / 6) < 0.04
+    assert 1 / 6 < share["independent"] < 0.25
 
 
 @pytest.mark.parametrize("size", [(60, 6, 8), (50, 5, 9)])
