@@ -39,11 +39,7 @@ from scipy.special import ndtr
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_14 import (
-    attention_after,
-    ratio,
-    share_feasible,
-)
+from course.replicate.lesson_14 import attention_after, ratio, share_feasible
 from mini_attn import data, geometry, models, optim, plots, svm, train, widgets
 from mini_attn.sweep import wilson
 
@@ -588,8 +584,13 @@ assert max(abs(off[size]) for size in between.difference(far)) < 0.07
 # **Where $P$ is in doubt, it is right within 0.07 for 13 of 16 sizes.** It is too low for two of the longer
 # sequences, at $T = 16$ by 0.25, and too high for the smallest size.
 #
-# **Predict, then move the slider**: for how many full sequences is half of the random choices feasible at
-# $d = 8$? (One uses up $5\, \nu_5 \approx 6.4$. You should find about $64 / 6.4 = 10$.)
+# **Predict, then move the slider**: at $d = 8$, for how many full sequences is half of the random choices
+# feasible?
+#
+# <details><summary>Answer</summary>
+#
+# One sequence uses up $5\, \nu_5 \approx 6.4$, and $d^2$ is 64, so about 10.
+# </details>
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -621,9 +622,8 @@ widgets.sliders(
 #
 # Call the best token of every position together the **best choice**. If some $W$ makes it, does training find
 # it? A position **misses** if its largest attention after 500 steps is not on its best token. The **room** is
-# $d^2 / \sum \nu_m$: what $W$ has, over what a random choice uses up. It is 3 or more here, and
-# the cells check that the best choice is feasible. Who misses? Training begins at $W = 0$, so we look at its
-# first step.
+# $d^2 / \sum \nu_m$: what $W$ has, over what a random choice uses up. It is 3 or more here, and the cells check
+# that the best choice is feasible. Who misses? Training begins at $W = 0$, so we look at its first step.
 
 # %% [markdown]
 # ### Exercise 14.4: The first step
@@ -691,7 +691,8 @@ print(f"{wrong_way(T, d):.3f}, counted {wrong.double().mean():.3f}; of these", e
 print(f"{missed[wrong].double().mean():.2f} miss, of the others {missed[~wrong].double().mean():.2f}")
 
 # %% [markdown]
-# The stored runs of four sizes are measured alike. (`ratio` gives a share, and half its 95% interval.)
+# The stored runs are measured alike, for this size ($T = 5$) and three more with $n = 2$. (`ratio` gives a
+# share, and half its 95% interval.)
 
 # %%
 runs = measured("14.misses").load()
@@ -719,9 +720,9 @@ for size in runs["size"].values:
 # pulled the wrong way fall (exercise 14.4)? If these positions made the misses, the misses would fall by the
 # same.
 #
-# We also look at the whole first step, with the part of the other sequences. A position is **behind** if
-# after this step another token than its best has the largest logit. How many of all positions are behind, and
-# how many of those that miss?
+# We also look at the whole first step, with the part of the other sequences, and at the logits. A position is
+# **behind** if after this step another token than its best has the largest logit. How many of all positions
+# are behind, and how many of those that miss?
 
 # %%
 at_room, shares, possible = measured("14.room").load(), {}, 0
@@ -772,15 +773,16 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** The share that misses against the room, full attention, with 95% intervals. Filled
-# marks are those of $T = 5$. The grey line, 1 over the room, is laid through the data.
+# **Figure 3.** The share that misses against the room, full attention, with 95% intervals. Filled marks
+# are those of $T = 5$. The grey line, 1 over the room, is laid through the data.
 
 # %% [markdown]
 # The share that is pulled the wrong way falls about a hundredfold, from 0.026 to 0.0003, but the share that
-# misses only about tenfold, from 0.12 to 0.013. **The prediction fails: at a large room the pull of the own
-# sequence explains almost no miss.** The whole first step tells much more. **At every size at least 84% of
-# the misses are positions that were behind after one step**, though only 17 to 59% of all positions were. Of
-# those behind, fewer than half miss in the end.
+# misses only about tenfold, from 0.12 to 0.013. **The prediction fails: at a large room, a wrong pull of the
+# own sequence explains almost no miss.** A step may raise $y_{ik} f_{ik}$ and still raise the logit of another
+# token more than that of the best; such positions are behind, too. **At every size at least 84% of the misses
+# are positions that were behind after one step**, though only a sixth to three fifths of all positions were.
+# Of those behind, fewer than half miss in the end.
 #
 # At $T = 5$ ten times the room leaves a tenth ($n = 9$) to a fifth ($n = 2$) of the misses, and at the same
 # room $n$ changes their share by less than a factor of 1.7. But $T$ matters beyond the room: at a room of 3
@@ -896,9 +898,9 @@ progress("14")
 #   dimension.
 # - A position that sees $m$ tokens uses up $\nu_m$, which grows slowly: 1.8 for 8 tokens, 2.5 for 16. About
 #   half of the random choices are feasible near $d^2 = \sum \nu_m$.
-# - **Room is not enough**: training misses best tokens though some $W$ makes the best choice. Nearly
-#   all that miss were behind after the first step. The pull of the own sequence explains
-#   some of this at a room of 3 to 4, and almost nothing at 40.
+# - **Room is not enough**: training misses best tokens though some $W$ makes the best choice. Most
+#   of those that miss were behind after the first step. A wrong pull of the own sequence explains some misses
+#   at a room of 3 to 4, and almost none at 40.
 # - **Padding** without a mask is a token with score 0, and wins in about $2^{-m}$ of all positions with $m$
 #   real tokens.
 #

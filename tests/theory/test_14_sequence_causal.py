@@ -5,12 +5,11 @@ Tarzanagh et al. 2023, informally: descent on W goes in direction to the SVM wit
 seeds and sizes than the lesson's: rows have rank min(d^2, rows), few sequences excepted; a random choice is
 feasible with the probability of the kinematic formula, d^2 degrees of freedom against those that its
 positions use up (Cover's count where T = 2); norms of the positions' own W add up in squares in high
-dimension; causal masks select the best tokens no more often than random masks that show as many; the first
-step pulls a share Q(sqrt(d/(T - 1))) the wrong way, and these miss more often; nearly all misses are where it
-raises the logit of another token than the best most, though most such positions recover, the more the smaller
-its lead; at T = 5 the share of misses goes about as 1 over d^2 / sum nu, whatever n and d; padding without a
-mask wins where all scores are negative, with the chance 2^-m; ties grow like the logarithm of the number of
-tokens.
+dimension; the first step pulls a share Q(sqrt(d/(T - 1))) the wrong way, and these miss more often; nearly
+all misses are where it raises the logit of another token than the best most, though most such positions
+recover, the more the smaller its lead; at T = 5 the share of misses goes with d^2 / sum nu, much more slowly
+than that of the wrong pulls; padding without a mask wins where all scores are negative, with the chance
+2^-m; ties are forecast a little too low.
 """
 
 import dataclasses
@@ -221,11 +220,19 @@ def test_nearly_all_misses_are_where_the_first_step_raises_another_token_most(si
 
 
 def test_room_sets_the_share_of_misses_at_five_tokens():
-    """Rooms near 9 and 37, n = 3, 6, 14: shares alike; of the first 0.18 to 0.45 are left at the second."""
+    """Rooms near 9 and 37, n = 3, 6, 14: shares alike; of the first 0.18 to 0.45 are left at the second.
+
+    At both nearly all were behind after one step. At the second far fewer are pulled the wrong way than miss.
+    """
     share = {}
     for size in ("3 5 13", "6 5 19", "14 5 28", "3 5 27", "6 5 38", "14 5 58"):
         found = missed_by_lag(size, trials=120, seed=96)
         share[size] = float(found["missed"].sum() / found["number"].sum())
+        assert found["missed"][:, 1:].sum() > 0.85 * found["missed"].sum()
+        assert found["missed"][:, 1:].sum() < found["number"][:, 1:].sum() / 2
+    for size in ("6 5 38", "14 5 58"):
+        _, T, d = map(int, size.split())
+        assert wrong_way(T, d) < share[size] / 10
     near, far = list(share.values())[:3], list(share.values())[3:]
     assert max(near) < 1.5 * min(near)
     assert max(far) < 2 * min(far)
@@ -271,7 +278,6 @@ def test_longer_sequences_pass_a_half_near_the_predicted_dimension(size, below, 
 def test_ties_are_forecast_a_little_too_low_by_one_level(m):
     used = pooled(np.random.default_rng(86).normal(size=(max(600_000 // m, 400), m)))
     assert 0 < used.mean() - tie_level(m)[1] < 1.2
-    assert used.mean() < 2 * np.log(m)
 
 
 @pytest.mark.parametrize(("n", "T"), [(2, 4), (4, 3)])
@@ -289,11 +295,3 @@ def test_one_w_costs_little_in_high_dimension_and_much_in_low(n, T):
     assert ratios[0] > 1.5
     assert ratios == sorted(ratios, reverse=True)
     assert ratios[2] < 1.1
-
-
-def test_tokens_of_length_one_make_long_sequences_easier():
-    """T = 12, d = 5: feasible of 100 random choices, each position with tokens of its own."""
-    one, gaussian = (
-        feasible_by_size("1 12 5", kind, trials=100, seed=98)["random"] for kind in ("own", "Gaussian")
-    )
-    assert one.mean() > gaussian.mean() + 0.1
