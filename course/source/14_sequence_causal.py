@@ -583,7 +583,7 @@ assert max(abs(off[size]) for size in between.difference(far)) < 0.07
 
 # %% [markdown]
 # **Where $P$ is in doubt, it is right within 0.07 for 13 of 16 sizes.** It is too low for two of the longer
-# sequences, at $T = 16$ by 0.25, and too high for the smallest size.
+# sequences, at $T = 16$ by 0.25, and too high for one short one.
 #
 # **Predict, then move the slider**: at $d = 8$, for how many full sequences is half of the random choices
 # feasible?
