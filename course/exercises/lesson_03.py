@@ -232,7 +232,7 @@ ORDERS = known(
 
 
 def longest_step(a, b):
-    """The eta above which sign descent on a = (+, -), b = (-, +) can jump between two places for ever.
+    """The eta above which sign descent on a = (+, -), b = (-, +) can jump between two points for ever.
 
     z = (a - b).w is the log of q_b / q_a. The first sign turns at log(a_1 / -b_1), the second at
     log(-a_2 / b_2). A step over both is undone by the next; in the plane it changes z by eta ||a - b||_1.
@@ -298,7 +298,7 @@ SAFE = known(
     _safe(gap=lambda a, b: np.abs(np.log(-a[0] / b[0]) - np.log(-b[1] / a[1]))),
     "A sign is wrong in the distance of the thresholds: they are log(a_1 / -b_1) and log(-a_2 / b_2).",
     _safe(gap=lambda a, b: np.maximum(np.log(-a[0] / b[0]), np.log(-b[1] / a[1]))),
-    "One step must pass both places where a sign turns: take the distance between them.",
+    "One step must pass both thresholds, where a sign turns: take the distance between them.",
     _safe(gap=lambda a, b: -np.log(a[0] * b[1] / (a[1] * b[0]))),
     "The sign is wrong: a step has a positive length.",
     lambda a, b: 1 / longest_step(a, b),

@@ -9,8 +9,8 @@
 #
 # The answer in short: an optimiser that takes the steepest step *in some norm* maximises the margin *in that
 # norm*, if its steps shrink slowly. Adam, we shall measure, comes to behave like the steepest descent of
-# $\ell_\infty$, but late. On our first points, with torch's default settings, the small number
-# $\varepsilon$ in Adam's denominator takes over before that.
+# $\ell_\infty$, but late. On our first points, with torch's default settings, the small number $\varepsilon$ in
+# Adam's denominator takes over before that.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -749,7 +749,7 @@ pace = (by_adam[-1, :4, 0] - by_adam[9_999, :4, 0]) / 10_000
 print("step, measured ", *pace.round(5), "  predicted", *real.round(5))
 for run, memory in enumerate(memories[1:], start=1):
     at = np.rint(memory * np.array([1, 3, 5])).astype(int)
-    print(f"eta = {ETA[run]}, memory {memory:.0f}: degrees after 1, 3, 5 of them", *angles[at - 1, run].round(1))
+    print(f"eta {ETA[run]}, memory {memory:.0f}: degrees after 1, 3, 5 of them", *angles[at - 1, run].round(1))
 assert (np.abs(pace / real - 1) < [0.005, 0.005, 0.022, 0.005]).all(), again("03.4")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
@@ -790,7 +790,7 @@ show(
 # dots stand after 1, 3 and 5 real memories. Dashed: the second run with $\varepsilon = 10^{-8}$, which the
 # next subsection explains; the cross marks where by its law $\varepsilon$ takes over.
 #
-# The third run is *slow*, not stuck. From $\eta = 0.05$ to $0.1$ the step stays near 0.0099, since $\nu$ cannot
+# The third run is *slow*, not stuck. From $\eta = 0.05$ to $0.1$ the step stays near 0.0099, as $\nu$ cannot
 # pass its *ceiling* $\frac12 \log(1/\beta_2)$, beyond which the squares have no finite mean. But the real
 # memory, $1 / (\log(1/\beta_2) - 2\nu)$ steps, grows nearly fourfold. Counted in real memories these two runs
 # climb alike, to 1.5 degrees (dots in Figure 3). The run with $\eta = 0.02$, whose memory is short, keeps
@@ -1060,8 +1060,8 @@ for name, W in (("Muon's", by_muon), ("exact", by_exact)):
 assert (margin(by_exact) / bound).min() > 0.985 > 0.9 > (margin(by_muon) / bound).max()
 
 # %% [markdown]
-# The exact steps come within one percent of the bound, so it is the waves that cost Muon its 12 to 21 percent.
-# How much they cost can be foretold from a single gradient.
+# The exact steps come within one percent of the bound, so it is the waves that cost Muon its 12 to 21
+# percent. How much they cost can be foretold from a single gradient.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.5: The margin that Muon gives away
