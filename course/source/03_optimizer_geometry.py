@@ -9,8 +9,8 @@
 #
 # The answer in short: an optimiser that takes the steepest step *in some norm* maximises the margin *in that
 # norm*, if its steps shrink slowly. Adam, we shall measure, comes to behave like the steepest descent of
-# $\ell_\infty$, but late. On our first points, with torch's default settings, the small number $\varepsilon$ in
-# Adam's denominator takes over before that.
+# $\ell_\infty$, but late. On our first points, with torch's default settings, the small number $\varepsilon$
+# in Adam's denominator takes over before that.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -748,8 +748,8 @@ real, memories = np.array([adam_step(eta, mu_inf, 0.9, 0.95) for eta in ETA[:4]]
 pace = (by_adam[-1, :4, 0] - by_adam[9_999, :4, 0]) / 10_000
 print("step, measured ", *pace.round(5), "  predicted", *real.round(5))
 for run, memory in enumerate(memories[1:], start=1):
-    at = np.rint(memory * np.array([1, 3, 5])).astype(int)
-    print(f"eta {ETA[run]}, memory {memory:.0f}: degrees after 1, 3, 5 of them", *angles[at - 1, run].round(1))
+    at = np.rint(memory * np.array([1, 3, 5])).astype(int) - 1
+    print(f"eta {ETA[run]}, memory {memory:.0f}: degrees after 1, 3, 5 of them", *angles[at, run].round(1))
 assert (np.abs(pace / real - 1) < [0.005, 0.005, 0.022, 0.005]).all(), again("03.4")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
