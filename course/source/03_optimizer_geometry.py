@@ -413,7 +413,7 @@ widgets.sliders(
 # > largest one. It does so whenever $\sum_\tau \eta_\tau$ diverges and $\sum_\tau \eta_\tau^2$ divided by it
 # > tends to zero.*
 # >
-# > Source: Gunasekar et al. (2018), with other steps. The argument is Telgarsky's (2013) for $\ell_1$.
+# > Source: Gunasekar et al. (2018), with other steps. The argument is that of Telgarsky (2013) for $\ell_1$.
 #
 # The direction of $w_t$ converges too where the best one is unique.
 
