@@ -338,7 +338,7 @@ def _enclosed_with(**changes):
 
 
 def enclosed(u, eps):
-    """(mu(W), B) at a rest with s = eps, from its outputs u (n,) alone: they enclose the largest margin.
+    """(mu(W), B) at a rest with ||M||_op = eps, from its outputs u (n,) alone: they enclose mu-hat.
 
     M has the weights lambda_i = p_i / n, p = |l'(u)|, and the largest singular value eps: B = eps / mean p.
     And mean p u = <M, W> = <M V, U> = eps ||U||^2 = eps ||W||_*, as the factors are balanced.
@@ -400,7 +400,7 @@ ENCLOSED = Exercise(
         _enclosed_with(upper=lambda u, eps, p: eps / p.sum()),
         "In your bound M lacks its 1/n: the lambda_i are slopes / n, and add up to their mean.",
         _enclosed_with(upper=lambda u, eps, p: 1 / p.mean()),
-        "||M||_op is s = eps here, not 1.",
+        "||M||_op is eps here, not 1.",
         _enclosed_with(upper=lambda u, eps, p: eps),
         "eps is ||S||_op. The bound divides it by the sum of the weights.",
         _enclosed_with(upper=lambda u, eps, p: p.mean() / eps),
