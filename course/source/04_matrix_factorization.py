@@ -562,8 +562,8 @@ check("04.3", remembered)
 
 # %% [markdown]
 # Call $u_{\min} / \log 10$ the **digits** of the answers. `follow` takes short steps along the flow until all
-# answers have so many. For this `far(W, Y)` returns $u_{\min}$ and the pull divided by its largest slope,
-# which nears $10^{-300}$ (another clock, the same path).
+# answers have so many. For this `far(W, Y)` returns the pull, divided by its largest slope, which nears
+# $10^{-300}$ (another clock, the same path), and $u_{\min}$.
 #
 # *Predict*: which of three starts $U = \beta I$, $V = 0$ is nearest to the largest margin at 300 digits?
 
@@ -628,7 +628,7 @@ print(f"from 30 to 33 within .1 of c: {(abs(exponents[0] - c[0]) < 0.1).sum()} o
 #
 # Weight decay lets descent rest: minimise the loss plus $\varepsilon$ times the cost, a ridge on both
 # factors. The loss depends on $W$ alone, and the cheapest pair for it costs $\lVert W \rVert_*$ (section
-# 4.3): with columns enough **the ridge charges $\varepsilon \lVert W \rVert_*$.**
+# 4.3): with enough columns **the ridge charges $\varepsilon \lVert W \rVert_*$.**
 #
 # A **rest** is a stationary point, $M V = \varepsilon U$ and $M^\top U = \varepsilon V$. Its factors are
 # balanced, as in section 4.6 with $M / \varepsilon$ for $S$. As $M M^\top U = \varepsilon^2 U$, $M$ has the

@@ -6,57 +6,109 @@ import torch
 from scipy.integrate import solve_ivp
 
 from course import exercises
-from course.replicate.lesson_04 import far
+from course.replicate.lesson_04 import far, solve
 from mini_attn import losses, svm
 
 speed, best_blank, remembered, enclosed = (spec.reference for spec in exercises.exercises("04"))
 
 
-def rows(seed, n=7, d1=4, d2=3):
-    """Signed pairs: a (n, d1), b (n, d2) and the matrices a_i b_i^T."""
-    rng = np.random.default_rng(seed)
-    a, b = rng.normal(size=(n, d1)), rng.normal(size=(n, d2))
-    a *= np.sign(np.einsum("ia,ab,ib->i", a, rng.normal(size=(d1, d2)), b))[:, None]
-    return a, b, a[:, :, None] * b[:, None, :]
+def run(lesson, U, V, Y, etas, times, eps=0.0):
+    """W at the given numbers of steps of the lesson's descent."""
+    return np.array([U @ V.mT for U, V in lesson["descend"](U, V, Y, etas, times, eps)])
+
+
+def rest(lesson, U, V, Y, eps, steps):
+    """W after so many steps of size 4 and then of the lesson's larger one."""
+    etas = np.repeat([4, min(48, 0.12 / eps)], steps)
+    return run(lesson, U, V, Y, etas, [len(etas)], eps)[0]
+
+
+def c_of(W, Y):
+    """c of section 4.6 at each table W."""
+    M, _ = far(W, Y)
+    return np.linalg.norm(M, 2, (-2, -1)) * np.linalg.norm(W, "nuc", (-2, -1)) / (M * W).sum((-2, -1))
+
+
+def judge(U, V, Y):
+    """c, the leading pair of the pull, (..., d) each, and the nuclear margin."""
+    W = U @ V.mT
+    M, least = far(W, Y)
+    left, _, right = np.linalg.svd(M)
+    return c_of(W, Y), left[..., 0], right[..., 0, :], least / np.linalg.norm(W, "nuc", axis=(-2, -1))
+
+
+def at_rest(W, Y):
+    """u_min, pi-bar and u-bar, for each survey."""
+    u, pi = Y * W, np.where(Y == 0, 0, np.exp(-np.logaddexp(0, Y * W)))
+    total, least = pi.sum((-2, -1)), np.where(Y == 0, np.inf, u).min((-2, -1))
+    return least, total / np.abs(Y).sum((-2, -1)), (pi * u).sum((-2, -1)) / total
+
+
+def cosine(a, b):
+    return (a * b).sum() / np.linalg.norm(a) / np.linalg.norm(b)
 
 
 @pytest.mark.parametrize("m", [2, 3])
-def test_the_lessons_descent_takes_torchs_path(m, lesson):
-    a, b, A = rows(seed=m)
-    start = 0.1 * np.random.default_rng(m).normal(size=(7, m))
-    U, V = (torch.nn.Parameter(torch.tensor(part)) for part in (start[:4], start[4:]))
-    optimizer, steps = torch.optim.SGD([U, V], lr=0.2), 40  # few: later steps amplify rounding
-    for _ in range(steps):
+@pytest.mark.parametrize("eps", [0.0, 0.1])
+def test_the_lessons_descent_takes_torchs_path(m, eps, lesson):
+    """On the signed entries x_i^T U V^T z_i, with torch's weight decay for the ridge; few steps."""
+    truth, known = lesson["survey"](m, d=4)
+    person, film = np.nonzero(known)
+    start = 0.1 * np.random.default_rng(m).normal(size=(2, 4, m))
+    U, V = (torch.nn.Parameter(torch.tensor(part)) for part in start)
+    optimizer = torch.optim.SGD([U, V], lr=0.2, weight_decay=eps)
+    for _ in range(40):
         optimizer.zero_grad()
-        losses.logistic((torch.tensor(a) @ U * (torch.tensor(b) @ V)).sum(dim=1)).mean().backward()
+        losses.logistic(torch.tensor(truth[known]) * (U[person] * V[film]).sum(dim=1)).mean().backward()
         optimizer.step()
-    path = lesson["descend"](start[:4], start[4:], A, 0.2, [1, steps])
+    path = lesson["descend"](*start, truth * known, np.full(40, 0.2), [1, 40], eps)
     np.testing.assert_allclose(path[-1][0], U.detach(), rtol=1e-6)
     np.testing.assert_allclose(path[-1][1], V.detach(), rtol=1e-6)
 
 
 def test_the_pull_is_the_negative_gradient(lesson):
-    _, _, A = rows(seed=0)
-    W = torch.randn(
-        2, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True
-    )
-    u = torch.einsum("iab,kab->ki", torch.tensor(A), W)
-    losses.logistic(u).mean(dim=1).sum().backward()
-    given = W.detach().numpy()
-    np.testing.assert_allclose(lesson["outputs"](given, A), u.detach())
-    np.testing.assert_allclose(lesson["pull"](given, A), -W.grad)
-    np.testing.assert_allclose(lesson["pull"](given[1], A), -W.grad[1])
+    """For two surveys at once: the loss by the signed feature matrices A_i = y_i x_i z_i^T."""
+    _, Y = lesson["tables"](range(2), 4)
+    W = np.random.default_rng(0).normal(size=(2, 4, 4))
+    for one, signs, found in zip(W, Y, lesson["pull"](W, Y), strict=True):
+        person, film = np.nonzero(signs)
+        A = signs[person, film, None, None] * np.eye(4)[person][:, :, None] * np.eye(4)[film][:, None, :]
+        given = torch.tensor(one, requires_grad=True)
+        losses.logistic((torch.tensor(A) * given).sum(dim=(1, 2))).mean().backward()
+        np.testing.assert_allclose(found, -given.grad)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_weights_certify_the_margin(seed, lesson):
+    """Of `solve`, in the lesson's way: B(lambda) of S = lam * Y meets mu(W_nuc); S counts the rank."""
+    truth, known = lesson["survey"](seed, 8)
+    Y = truth * known
+    W, largest, lam, (problem, solution) = solve(Y)
+    sizes = np.linalg.svd(lam * Y, compute_uv=False)
+    assert sizes[0] / lam[known].sum() == pytest.approx(largest, rel=1e-6)
+    assert lesson["nearness"](W, Y, largest) == pytest.approx(1, rel=1e-6)
+    rank = svm.certified_rank(problem, solution)
+    assert rank == (sizes > 0.9999 * sizes[0]).sum() >= np.linalg.matrix_rank(W, tol=1e-6)
+
+
+def test_a_kkt_point_need_not_solve():
+    """Section 4.6: A = diag(1, 2), with the gap 1/c to the largest margin, that of diag(0, 1)."""
+    A, U, V = np.diag([1.0, 2.0]), np.eye(2)[:, :1], np.eye(2)[:, :1]
+    np.testing.assert_array_equal(A @ V, U)  # S = A
+    np.testing.assert_array_equal(A.T @ U, V)
+    margins = [(A * W).sum() / np.linalg.norm(W, "nuc") for W in (U @ V.T, np.diag([0.0, 1.0]))]
+    assert margins == [1, np.linalg.norm(A, 2)]
 
 
 def test_far_out_the_pull_is_the_same_up_to_its_length(lesson):
     truth, known = lesson["survey"](3, d=4)
-    A, Y = lesson["features"](truth, known), truth * known
+    Y = truth * known
     W = np.random.default_rng(0).normal(size=(2, 4, 4))
     for one in W:
         scaled, least = far(one, Y)
-        plain = lesson["pull"](one, A)
+        plain = lesson["pull"](one, Y)
         np.testing.assert_allclose(scaled / np.abs(scaled).max(), plain / np.abs(plain).max(), atol=1e-12)
-        assert least == pytest.approx(lesson["outputs"](one, A).min())
+        assert least == pytest.approx((Y * one)[known].min())
     assert np.isfinite(far(1e6 * W, Y)[0]).all()
     assert np.abs(far(1e6 * W, Y)[0]).max() == pytest.approx(1)
 
@@ -64,7 +116,7 @@ def test_far_out_the_pull_is_the_same_up_to_its_length(lesson):
 def test_follow_follows_the_flow(lesson):
     """Against scipy's solver of U' = M V, V' = M^T U, M the scaled pull, until all u_i >= 3 log 10."""
     truth, known = lesson["survey"](3, d=4)
-    A, Y = lesson["features"](truth, known), truth * known
+    Y = truth * known
     starts = [0.1, 1e-3]
     U, V = lesson["follow"](*lesson["begin"](starts, Y), Y, [3])
     (found,) = U @ V.mT
@@ -76,15 +128,15 @@ def test_follow_follows_the_flow(lesson):
 
     def reached(_, pair):
         U, V = pair.reshape(2, 4, 4)
-        return lesson["outputs"](U @ V.T, A).min() - 3 * np.log(10)
+        return (Y * (U @ V.T))[known].min() - 3 * np.log(10)
 
     reached.terminal = True
     for start, W in zip(starts, found, strict=True):
         begin = np.concatenate([start * np.eye(4).ravel(), np.zeros(16)])
         end = solve_ivp(flow, (0, 1e4), begin, events=reached, rtol=1e-8, atol=1e-12).y_events[0][0]
         U, V = end.reshape(2, 4, 4)
-        assert 0 <= lesson["outputs"](W, A).min() - 3 * np.log(10) < 0.5
-        assert lesson["cosine"](W, U @ V.T) > 0.999
+        assert 0 <= (Y * W)[known].min() - 3 * np.log(10) < 0.5
+        assert cosine(W, U @ V.T) > 0.999
         assert np.linalg.norm(W) == pytest.approx(np.linalg.norm(U @ V.T), rel=0.05)
 
 
@@ -114,17 +166,6 @@ def test_a_run_remembers_its_start(seed, beta):
             np.testing.assert_allclose((sizes[1] - sizes[0]) / 2e-4, speeds, atol=0.02 * abs(speeds).max())
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_certificate_is_the_librarys(seed, lesson):
-    a, b, A = rows(seed)
-    problem = svm.HardMarginProblem(torch.tensor(a), torch.tensor(b), torch.ones(7).double())
-    solution = svm.solve(problem, norm="nuc")
-    lower, upper = lesson["certify"](solution.value.numpy(), solution.dual.numpy(), A)
-    assert lower == pytest.approx(solution.margin.item(), rel=1e-6)
-    assert 1 - lower / upper == pytest.approx(solution.gap.item(), abs=1e-8)
-    assert np.linalg.norm(solution.value.numpy(), "nuc") == pytest.approx(solution.objective.item(), rel=1e-6)
-
-
 @pytest.mark.parametrize(("seed", "d", "decay"), [(1, 10, 1e-3), (3, 10, 1e-3), (7, 10, 3e-3), (2, 14, 1e-3)])
 def test_under_a_penalty_a_newcomer_grows_at_a_constant_rate(seed, d, decay, lesson):
     """Other surveys, along the leading direction of S: 2 (c - 1) decay within 5 percent.
@@ -133,12 +174,10 @@ def test_under_a_penalty_a_newcomer_grows_at_a_constant_rate(seed, d, decay, les
     """
     truth, known = lesson["survey"](seed, d)
     Y = truth * known
-    early, late = lesson["side_by_side"](
-        *lesson["begin"]([1e-8], Y), Y, np.full(1510, 4.0), [1500, 1510], decay
-    )[:, 0]
+    early, late = run(lesson, *lesson["begin"]([1e-8], Y), Y, np.full(1510, 4.0), [1500, 1510], decay)[:, 0]
     left, _, right = np.linalg.svd(far(early, Y)[0])
     one, then = (left[:, 0] @ W @ right[0] for W in (early, late))
-    c = lesson["c_of"](early, Y)
+    c = c_of(early, Y)
     assert 0 < one < 0.01 * np.linalg.norm(early, 2)
     assert np.log(then / one) / 40 == pytest.approx(2 * (c - 1) * decay, rel=0.05)
 
@@ -148,7 +187,7 @@ def test_a_smaller_start_stalls_longer(d, lesson):
     """Other surveys: the medians' order at 100 digits, and that all margins climb."""
     Y = lesson["tables"](range(1230, 1240), d)[1]
     pairs = lesson["follow"](*lesson["begin"]([0.1, 1e-3, 1e-5], Y), Y, [10, 100])[:2]
-    c, _, _, margins = lesson["judge"](*pairs, Y)
+    c, _, _, margins = judge(*pairs, Y)
     reached = margins / lesson["solve"](Y)[1]
     assert reached.max() < 1 + 1e-6
     assert (np.diff(reached, axis=0) > 0).all()
@@ -160,7 +199,7 @@ def test_a_smaller_start_stalls_longer(d, lesson):
 def escaped(Y, lesson, starts=(0.1, 1e-3, 1e-5), digits=(30, 100)):
     """The exponent between two numbers of digits and c at the first, (starts, surveys) each."""
     U, V = lesson["follow"](*lesson["begin"](starts, Y), Y, digits)
-    W, (c, xi, zeta, _) = U @ V.mT, lesson["judge"](U, V, Y)
+    W, (c, xi, zeta, _) = U @ V.mT, judge(U, V, Y)
     missing = np.einsum("ksa,jksab,ksb->jks", xi[0], W, zeta[0])
     norms = np.linalg.norm(W, "nuc", axis=(-2, -1))
     return np.diff(np.log(missing), axis=0)[0] / np.diff(np.log(norms), axis=0)[0], c[0]
@@ -187,19 +226,21 @@ def test_what_is_missing_grows_more_slowly_than_c_foretells(seed, d, lesson):
 def test_over_three_digits_what_is_missing_grows_with_the_power_c(seed, d, lesson):
     """Other surveys and sizes, on 19 of 20 within .1; where p and r differ, within .5 of the exact rate.
 
-    That is c (|p|^2 + |r|^2) / 2 p.r. And c falls in the median, to 100 digits and to 300.
+    That is c (|p|^2 + |r|^2) / 2 p.r. And c falls in the median, to 100 digits and to 300, and with it the
+    exponent: to 300 it is no larger.
     """
     Y = lesson["tables"](range(seed, seed + 20), d)[1]
     U, V = lesson["follow"](*lesson["begin"]([0.1, 1e-3, 1e-5], Y), Y, [30, 33, 100, 300])
-    W, (c, xi, zeta, _) = U @ V.mT, lesson["judge"](U, V, Y)
-    missing = np.einsum("ksa,jksab,ksb->jks", xi[0], W[:2], zeta[0])
-    norms = np.linalg.norm(W[:2], "nuc", axis=(-2, -1))
-    exponent = np.diff(np.log(missing), axis=0)[0] / np.diff(np.log(norms), axis=0)[0]
+    W, (c, xi, zeta, _) = U @ V.mT, judge(U, V, Y)
+    missing = np.einsum("ksa,jksab,ksb->jks", xi[0], W, zeta[0])
+    norms = np.linalg.norm(W, "nuc", axis=(-2, -1))
+    exponent, to_300 = np.log(missing[[1, 3]] / missing[0]) / np.log(norms[[1, 3]] / norms[0])
     p, r = np.einsum("ksab,ksa->ksb", U[0], xi[0]), np.einsum("ksab,ksa->ksb", V[0], zeta[0])
     exact = c[0] * (p**2 + r**2).sum(-1) / (2 * (p * r).sum(-1))
     assert (abs(exponent - c[0]) < 0.1).mean() >= 0.95
     assert (abs(exponent - exact) < 0.5).all()
     assert (np.diff(np.median(c[[0, 2, 3]], axis=2), axis=0) < 0).all()
+    assert (np.median(to_300, axis=1) < np.median(exponent, axis=1)).all()
 
 
 @pytest.mark.parametrize(("seed", "d", "error"), [(3000, 10, 0.005), (3100, 6, 0.01), (3200, 16, 0.005)])
@@ -209,8 +250,8 @@ def test_the_exponent_of_the_race_in_steps_of_one(seed, d, error, lesson):
     bar = np.log1p(np.linalg.svd(Y / 2 / (Y != 0).sum((1, 2), keepdims=True), compute_uv=False))
     arrived = []
     for start in (1e-3, 1e-4):
-        run = lesson["side_by_side"](*lesson["begin"]([start], Y), Y, np.ones(900), range(3, 901, 3))[:, 0]
-        first, second = np.log(np.linalg.svd(run, compute_uv=False)[..., :2]).T
+        path = run(lesson, *lesson["begin"]([start], Y), Y, np.ones(900), range(3, 901, 3))[:, 0]
+        first, second = np.log(np.linalg.svd(path, compute_uv=False)[..., :2]).T
         arrived.append([np.interp(0, one, two - one) for one, two in zip(first, second, strict=True)])
     found = -np.diff(arrived, axis=0)[0] / np.log(10)
     assert abs(found - (2 - 2 * bar[:, 1] / bar[:, 0])).max() < error
@@ -219,7 +260,7 @@ def test_the_exponent_of_the_race_in_steps_of_one(seed, d, error, lesson):
 def test_follow_would_go_the_same_way_in_half_steps(lesson):
     Y = lesson["tables"](range(1240, 1250))[1]
     U, V = lesson["begin"]([0.1, 1e-3, 1e-5], Y)
-    found = lesson["judge"](*lesson["follow"](U, V, Y, [100]), Y)[-1][0]
+    found = judge(*lesson["follow"](U, V, Y, [100]), Y)[-1][0]
     M, least = far(U @ V.mT, Y)
     while (behind := least < 100 * np.log(10)).any():
         gU, gV = M @ V, M.mT @ U
@@ -228,7 +269,7 @@ def test_follow_would_go_the_same_way_in_half_steps(lesson):
         step = (behind * np.minimum(0.01 * size / length, 0.2 / change))[..., None, None]
         U, V = U + step * gU, V + step * gV
         M, least = far(U @ V.mT, Y)
-    np.testing.assert_allclose(found, lesson["judge"](U, V, Y)[-1], rtol=2e-3)
+    np.testing.assert_allclose(found, judge(U, V, Y)[-1], rtol=2e-3)
 
 
 OTHER = [(7000, 10), (7020, 10), (8000, 10), (8020, 10), (9000, 10), (9000, 6)]
@@ -240,8 +281,8 @@ def test_a_penalty_stops_at_a_number_of_digits(seed, d, lesson):
     Y = lesson["tables"](range(seed, seed + 10), d)[1]
     largest = lesson["solve"](Y)[1]
     for eps, slack in ((1e-2, 0.06), (1e-3, 0.02), (1e-4, 0.01)):
-        W = lesson["rest"](*lesson["begin"]([0.1], Y), Y, eps, (500, 10_000))[0]
-        beyond = -np.log10(lesson["at_rest"](W, Y)[1]) - np.log10(largest / eps)
+        W = rest(lesson, *lesson["begin"]([0.1], Y), Y, eps, (500, 10_000))[0]
+        beyond = -np.log10(at_rest(W, Y)[1]) - np.log10(largest / eps)
         assert beyond.min() > -1e-3
         assert beyond.max() < slack
         for one, signs, most in zip(W, Y, largest, strict=True):
@@ -261,10 +302,10 @@ def test_the_margin_at_rest_falls_short_like_one_over_the_digits(seed, d, lesson
     Y = lesson["tables"](range(seed, seed + 10), d)[1]
     largest, products = lesson["solve"](Y)[1], []
     for eps, steps in ((1e-3, 2000), (1e-4, 10_000), (1e-5, 60_000)):
-        W = lesson["rest"](*lesson["begin"]([0.1], Y), Y, eps, (500, steps))[0]
-        assert lesson["c_of"](W, Y).max() < 1.02
+        W = rest(lesson, *lesson["begin"]([0.1], Y), Y, eps, (500, steps))[0]
+        assert c_of(W, Y).max() < 1.02
         missing = 1 - lesson["nearness"](W, Y, largest)
-        least, _, u_bar = lesson["at_rest"](W, Y)
+        least, _, u_bar = at_rest(W, Y)
         if eps > 1e-5:
             assert (1 - least / u_bar - missing).min() > -1e-3
             assert (1 - least / u_bar - missing).max() < 0.04
@@ -275,15 +316,15 @@ def test_the_margin_at_rest_falls_short_like_one_over_the_digits(seed, d, lesson
 @pytest.mark.parametrize(("seed", "d"), [*OTHER, (9000, 16)])
 def test_all_starts_rest_at_one_table(seed, d, lesson):
     Y = lesson["tables"](range(seed, seed + 10), d)[1]
-    W = lesson["rest"](*lesson["begin"]([1e-8, 0.1, 10], Y), Y, 1e-3, steps=(2000, 9000))
+    W = rest(lesson, *lesson["begin"]([1e-8, 0.1, 10], Y), Y, 1e-3, steps=(2000, 9000))
     away = np.linalg.norm(W - W[1], axis=(-2, -1)) / np.linalg.norm(W[1], axis=(-2, -1))
     assert away.max() < 0.01
-    assert lesson["c_of"](W, Y).max() < 1.01
+    assert c_of(W, Y).max() < 1.01
 
 
 @pytest.mark.parametrize("n", [3, 10, 50])
 def test_outputs_weighted_by_their_slopes_exceed_the_least_by_at_most_log_2n(n):
-    """Question 2, at the worst u that a search finds: all but one output alike."""
+    """Question 3, at the worst u that a search finds: all but one output alike."""
     for least in (0.0, 1.0, 10.0):
         u = np.array([[least, *np.full(n - 1, least + more)] for more in np.linspace(0, 20, 401)])
         p = 1 / (1 + np.exp(u))
@@ -315,7 +356,7 @@ def test_what_is_missing_grows_with_the_exponent_c(seed):
 
 @pytest.mark.parametrize(("m", "shape"), [(4, (4, 6)), (5, (7, 5)), (5, (5, 5))])
 def test_a_rest_of_full_width_repels_or_solves(m, shape):
-    """Section 4.7: balanced factors without a free column that rest under a pull M leave s = epsilon."""
+    """Section 4.7: balanced factors without a free column that rest have ||M||_op = epsilon."""
     rng = np.random.default_rng(m)
     left, right, turn = (np.linalg.qr(rng.normal(size=(size, size)))[0] for size in (*shape, m))
     roots = np.sqrt(rng.uniform(0.5, 2, m))
@@ -337,30 +378,13 @@ def test_the_larger_start_is_nearer_on_other_surveys(lesson):
     for seed in (1400, 1500, 1600, 1700, 1800):
         Y = lesson["tables"](range(seed, seed + 20))[1]
         pair = lesson["follow"](*lesson["begin"]([0.1, 1e-3, 1e-5], Y), Y, [300])[:2]
-        margins = lesson["judge"](*pair, Y)[-1][0]
+        margins = judge(*pair, Y)[-1][0]
         nearer.append((margins[:-1] > margins[1:]).sum(axis=1))
     assert np.sum(nearer, axis=0).tolist() == [91, 99]
     Y = lesson["tables"](range(21000, 21060), 6)[1]
     pair = lesson["follow"](*lesson["begin"]([0.1, 1e-3], Y), Y, [300])[:2]
-    margins = lesson["judge"](*pair, Y)[-1][0]
+    margins = judge(*pair, Y)[-1][0]
     assert (margins[0] > margins[1]).sum() < 20
-
-
-def test_judge_judges(lesson):
-    """Of any pair, by hand: c, its leading pair up to a common sign, the margin."""
-    rng = np.random.default_rng(0)
-    Y = lesson["tables"](range(3), 5)[1]
-    U, V = rng.normal(size=(2, 3, 5, 4))
-    for k, found in enumerate(zip(*lesson["judge"](U, V, Y), strict=True)):
-        W = U[k] @ V[k].T
-        M = Y[k] / (1 + np.exp(Y[k] * W))
-        c, xi, zeta, margin = found
-        least = (Y[k] * W)[Y[k] != 0].min()
-        of_norm = np.linalg.norm(W, "nuc")
-        np.testing.assert_allclose(
-            [c, margin], [np.linalg.norm(M, 2) * of_norm / (M * W).sum(), least / of_norm]
-        )
-        assert xi @ M @ zeta == pytest.approx(np.linalg.norm(M, 2))
 
 
 @pytest.mark.slow
@@ -368,7 +392,7 @@ def test_judge_judges(lesson):
 def test_the_largest_margin_fills_the_blanks_a_little_worse(seeds, d, lesson):
     """On other surveys and at another size: W_nuc by half a point and more."""
     truths, Y = lesson["tables"](seeds, d)
-    short = lesson["side_by_side"](*lesson["begin"]([1e-3], Y), Y, np.full(2000, d**2 / 100), [2000])[0, 0]
+    short = run(lesson, *lesson["begin"]([1e-3], Y), Y, np.full(2000, d**2 / 100), [2000])[0, 0]
     short, nuclear = (lesson["filled"](W, truths, Y) for W in (short, lesson["solve"](Y)[0]))
     assert (nuclear - short).mean() < -0.5
 
@@ -381,29 +405,20 @@ def test_the_speed_is_that_of_a_tiny_step(seed):
     np.testing.assert_allclose((moved - U @ V.T) / 1e-7, speed(U, V, M), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("steps", [1, 4, 30])
-def test_the_race_is_run_by_the_lessons_step(steps, lesson):
-    M = np.random.default_rng(steps).normal(size=(4, 4)) / 10
-    U, V = 0.3 * np.eye(4), np.zeros((4, 4))
-    for _ in range(steps):
-        U, V = U + 0.5 * M @ V, V + 0.5 * M.T @ U
-    np.testing.assert_allclose(np.linalg.svd(U @ V.T)[1], lesson["race"](M, 0.3, 0.5, steps), rtol=1e-9)
-
-
 @pytest.mark.parametrize("d", [10, 14])
 def test_the_second_singular_value_slows_down_as_forecast(d, lesson):
     """Other surveys: by exercise 04.3, and more slowly once the first is 10."""
     slower = []
     for seed in range(300, 310):
         truth, known = lesson["survey"](seed, d)
-        A, start = lesson["features"](truth, known), 1e-3 * np.eye(d)
-        pairs = lesson["descend"](start, 0 * start, A, 1.0, range(40, 400))
+        Y, start = truth * known, 1e-3 * np.eye(d)
+        pairs = lesson["descend"](start, 0 * start, Y, np.ones(399), range(40, 400))
         sizes = np.linalg.svd([U @ V.T for U, V in pairs], compute_uv=False)
         when = np.argmax(sizes[:, 0] > 10)
         rates = []
         for k in (0, when):
             (U, V), (one, then) = pairs[k], sizes[[k, k + 3], 1]
-            M = lesson["pull"](U @ V.T, A)
+            M = lesson["pull"](U @ V.T, Y)
             rates.append(remembered(U @ V.T, M, 1e-3)[1][1] / one)
             assert np.log(then / one) / 3 == pytest.approx(rates[-1], rel=0.06)
         slower.append(rates[1] < 0.95 * rates[0])
@@ -420,25 +435,6 @@ def test_a_smaller_start_keeps_the_third_direction_out(lesson):
     assert early[1] < 0.001
     assert late[0] > 0.1
     assert late[1] < 0.001
-
-
-@pytest.mark.parametrize(
-    ("seed", "d"), [(5000, 10), (5020, 10), (5040, 10), (5060, 10), (5080, 10), (5000, 8), (5000, 6)]
-)
-def test_gaussian_starts_solve_with_as_many_columns_as_the_rank(seed, d, lesson):
-    """Section 4.8, other surveys and sizes: never with fewer; with as many, but for a few."""
-    Y = lesson["tables"](range(seed, seed + 20), d)[1]
-    wide = lesson["rest"](*lesson["begin"]([0.1], Y), Y, 1e-3, steps=(2000, 9000))[0]
-    ranks = np.linalg.matrix_rank(wide, rtol=0.01)
-    m = np.array([[2], [3], [4], [5], [d]])
-    pair = 0.1 * np.random.default_rng(1).normal(size=(2, 1, *Y.shape)) * (np.arange(d) < m)[:, None, None]
-    W = lesson["side_by_side"](*pair, Y, np.repeat([4, 12], [1500, 5000]), [6500], 1e-3)[0]
-    solves = lesson["c_of"](W, Y) < 1.01
-    assert not solves[ranks > m].any()
-    assert solves[ranks <= m].mean() > 0.95
-    assert solves[-1].all()
-    away = np.linalg.norm(W[-1] - wide, axis=(-2, -1)) / np.linalg.norm(wide, axis=(-2, -1))
-    assert away.max() < 0.03
 
 
 def test_the_flow_keeps_a_difference_from_every_start():
@@ -458,19 +454,19 @@ def test_a_new_column_leads_out_of_a_rest(lesson):
     _, Y = lesson["tables"](range(1200, 1210))
     eps, rng = 1e-3, np.random.default_rng(4)
     pair = 1e-3 * rng.normal(size=(2, len(Y), 10, 2))
-    before = lesson["rest"](*pair, Y, eps, (8000, 0))
+    before = rest(lesson, *pair, Y, eps, (8000, 0))
     left, sizes, right = np.linalg.svd(before)
     roots = np.sqrt(sizes[:, None, :2])
     more = [
         np.concatenate([part, 1e-3 * rng.normal(size=(len(Y), 10, 1))], axis=2)
         for part in (left[:, :, :2] * roots, right[:, :2].mT * roots)
     ]
-    after = lesson["rest"](*more, Y, eps, (8000, 0))
+    after = rest(lesson, *more, Y, eps, (8000, 0))
 
     def charged(W):
         losses = np.where(Y == 0, 0, np.logaddexp(0, -Y * W)).sum((1, 2)) / np.abs(Y).sum((1, 2))
         return losses + eps * np.linalg.norm(W, "nuc", axis=(1, 2))
 
-    stuck = lesson["c_of"](before, Y) > 1.3
+    stuck = c_of(before, Y) > 1.3
     assert stuck.sum() >= 5
     assert (charged(after) < 0.999 * charged(before))[stuck].all()
