@@ -342,15 +342,6 @@ def balance(start: float, ratio: float, *, trials: int, seed: int) -> dict[str, 
     return {"cosine": torch.stack([compared(W, tokens)[0] for W in path], -1), "reached": far.reached[-1]}
 
 
-def leading(S: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """||S||_op between looks, (k, trials), and the log of how much the share of the first S's leading pair
-    grows from the first look to the last, (trials,): S (k, trials, d, d), pairs (k + 1, 2, trials, d, m)."""
-    left, c, right = np.linalg.svd(S)
-    size = np.swapaxes(left[0, ..., :1], 1, 2) @ pairs[:, 0] + right[0, :, :1] @ pairs[:, 1]
-    share = (size**2).sum(axis=(-2, -1)) / (pairs**2).sum(axis=(1, -2, -1)) / 2
-    return c[..., 0], np.log(share[-1] / share[0])
-
-
 STARTS = {  # name: (torch's start times this, step length, whether it grows like the root of the step)
     "1": (1.0, 0.1, False),
     "0.1": (0.1, 0.1, False),

@@ -90,6 +90,16 @@ def test_the_lessons_forces_are_the_librarys(lesson):
     )
 
 
+def test_the_lessons_comparisons_are_those_of_the_svm(lesson):
+    tokens = data.random_tokens(4, 5, 6, trials=3, seed=9)
+    W = torch.randn(3, 6, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    _, A, F = selection(tokens.compare(tokens.z @ W.mT), tokens)
+    for k, one in enumerate(zip(W.numpy(), *arrays(tokens), strict=True)):
+        a, f = lesson["comparisons"](*one)
+        np.testing.assert_allclose(a, A[k], atol=1e-12)
+        np.testing.assert_allclose(f, F[k], atol=1e-12)
+
+
 @pytest.mark.slow
 def test_the_public_steps_with_a_ridge_are_the_librarys():
     tokens = data.random_tokens(6, 8, 10, trials=3, seed=3)
