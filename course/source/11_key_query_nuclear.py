@@ -516,9 +516,7 @@ for text, W_nuc in (("solved by hand", hand.value), ("by `compared`", nuclear[0]
 print(f"our twelve, mean {own.mean():25.4f} {said.mean():14.4f}")
 off = 1 - cosine(product(at_rest), foretold)
 print(f"1 - cosine of run and minimum below 1e-4 in {(off < 1e-4).sum()} of 12")
-leads = np.einsum("kmde,kde->km", A, product(at_rest))
-weights = F * np.exp(-leads) / (2 * EPS)  # lambda_it, where F_it > 0
-print(f"leads over better tokens: {leads[F < 0].min():.0f} or more, weights up to {-weights.min():.0e}")
+
 
 # %%
 eighty, many = measured("11.foretold").load(), measured("11.rest").load()
@@ -528,14 +526,12 @@ for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
     numbers = one.said.mean(), one.own.mean(), abs(one.said - one.own).median(), one.near.min()
     print(f"80 runs of {text:8}  {{:13.4f}} {{:9.4f}} {{:14.5f}} {{:26.5f}}".format(*map(float, numbers)))
     assert numbers[2] < 1e-4 < 0.999 < numbers[3]
-print(f"144 others, three sizes, at rest: 1 - cosine of prediction and run up to {1 - many.near.min():.0e};")
-print(f"leads over better tokens from {many.better.min():.0f}")
+print(f"144 others, three sizes, at rest: 1 - cosine of prediction and run up to {1 - many.near.min():.0e}")
 
 # %% [markdown]
 # **This explains the published .997, given the tokens.** The 80 runs make steps of 0.1 and do not rest; yet
-# $J$ predicts their cosines to .0001 in the median. And $J$ may leave out the better tokens: in our twelve
-# their weights, $|F_{it}|\, e^{-\Delta_{it}} / 2 \varepsilon$, are below $10^{-8}$, and the 144 rest where it
-# says, although leads over better tokens can there be as small as 32.
+# $J$ predicts their cosines to .0001 in the median. And to leave the better tokens out does no harm that we
+# can see: our twelve, and 144 others, rest where $J$ says.
 
 # %% [markdown]
 # ### Exercise 11.2: Another ridge
@@ -587,16 +583,16 @@ check("11.2", another_ridge)
 # So both are equalities. $V$ is the only such matrix if its leads fix it where $S$ has singular value 1.
 # </details>
 #
-# We let our runs rest with the square of $\varepsilon$ in both places, then with its cube.
+# We let our runs rest with the square of $\varepsilon$ in both places, then with its cube. The last steps are
+# of 0.003 divided by 2 and by 3, as a longer $W$ needs shorter steps to rest.
 
 # %%
 KQ, resting = at_rest, [(lengths, 1 - said, 1 - said, 1 - own)]
-held = (np.maximum(weights, 0) * np.einsum("kmde,kde->km", A, nuclear)).sum(axis=1)  # <S, W_nuc>
-held = (held / np.linalg.norm(nuclear, "nuc", axis=(1, 2))).min()
-print(f"supposed to be 1: <S, W_nuc> / ||W_nuc||_*, here {held:.3f} or more")
 print("mean of 1 - cosine to W_nuc:  exercise  minimum of J  run at rest")
-for ridge in (EPS**2, EPS**3):
-    KQ = descend(descend(KQ, ours, 1000, 1000, ridge=ridge)[0][0], ours, 1500, 1500, 0.003, ridge)[0][0]
+for power in (2, 3):
+    ridge = EPS**power
+    KQ = descend(KQ, ours, 1000, 1000, ridge=ridge)[0][0]
+    KQ = descend(KQ, ours, 1000, 1000, 0.003 / power, ridge)[0][0]
     there = product(KQ)
     logits = tokens.compare(tokens.z @ torch.tensor(there).mT)
     assert (geometry.selected_tokens(logits).numpy() == selected).all()  # the same tokens
@@ -606,14 +602,14 @@ for ridge in (EPS**2, EPS**3):
     reached, now = np.linalg.norm(there, "nuc", axis=(1, 2)), cosine(there, nuclear)
     far = [(1 - one).mean() for one in (nearer, convex, now)]
     print(f"ridge {ridge:.0e} {'':14}", "{:11.5f} {:13.5f} {:12.5f}".format(*far), end="; ")
-    print(f"residual below .01 in {(residual(KQ, ridge) < 0.01).sum()} of 12")
+    print(f"residual below .003 in {(residual(KQ, ridge) < 0.003).sum()}")
     resting.append((reached, 1 - nearer, 1 - convex, 1 - now))
     assert (abs(reached / length - 1) < 0.02).all(), again.format("11.2")
     assert 0.75 < far[0] / far[2] < 0.95, again.format("11.2")
 
 # %% [markdown]
-# The twelve rest at each ridge. The exercise places them somewhat too near to $W_{\mathrm{nuc}}$, as what it
-# supposes holds only nearly.
+# The twelve rest with each ridge. The exercise places them somewhat too near to $W_{\mathrm{nuc}}$, since
+# what it supposes holds only nearly.
 #
 # From our runs at rest we also follow a **regularization path**, minimisers of $L$ in balls of cost $R$.
 # These are local ones, as those runs are (in lesson 08 and in the theorem they are global).
@@ -717,10 +713,10 @@ check("11.3", share_growth)
 # length soon stands still, and the clock goes on at the rate $4 \varepsilon$.
 #
 # We test the law on the leading pair of steps 200 to 210, whose share we follow to step 300. Every ten steps
-# have an $S$, from the sum of their $M\, dt$, and so a $c$ of their own. As this $c$ and the growth come from
-# the same steps, we test the derivation, and do not forecast.
+# have an $S$ of their own, from the sum of their $M\, dt$, and $c = \xi^\top S\, \zeta$ is its value at this
+# pair. As $c$ and the growth come from the same steps, this tests the derivation and is no forecast.
 #
-# Runs need not be equally near to $W_{\mathrm{nuc}}$ at equal clock, as their $c$ may differ. The second
+# At equal clock runs need not be equally near to $W_{\mathrm{nuc}}$, as their $c$ may differ. The second
 # table shows how near they are.
 
 # %%
@@ -736,8 +732,9 @@ for n, T, width in ((6, 8, 10), (4, 5, 14)):
         length = np.linalg.norm(V, "nuc", axis=(-2, -1))
         clock[n, eps] = np.log(length / length[0]) + 4 * eps * (time - time[0])
         S = in_its_units(np.diff(moved[19:30], axis=0), (V[19:29] + V[20:30]) / 2)  # of ten steps each
-        left, c, right = np.linalg.svd(S)
-        xi, zeta, c = left[0, :, None, :, 0], right[0, :, :1], c[..., 0]  # the first ten steps' leading pair
+        left, _, right = np.linalg.svd(S[0])
+        xi, zeta = left[:, None, :, 0], right[:, :1]  # the leading pair of the first ten steps
+        c = (xi @ S @ np.swapaxes(zeta, 1, 2))[..., 0, 0]
         toward = ((xi @ pairs[19:30, 0] + zeta @ pairs[19:30, 1]) ** 2).sum(axis=(-2, -1))
         share = toward / (2 * (pairs[19:30] ** 2).sum(axis=(1, -2, -1)))
         grown = np.log(share[-1] / share[0])
@@ -825,7 +822,13 @@ widgets.sliders(
 )
 
 # %% [markdown]
-# **Try it**: Figure 3, left, one problem each.
+# **Try it**: Figure 3 shows medians. In three of the 80 problems the two curves part by more than a factor of
+# two before clock 6.6. Find one.
+#
+# <details><summary>Which are they?</summary>
+#
+# Problems 69, 73 and 79. In problem 79 the two runs end with different tokens.
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 Larger steps
@@ -834,10 +837,8 @@ widgets.sliders(
 # \sqrt j$ at step $j$. So far $K$ and $Q$ were normalised *apart*, each by its own norm, so that they had two
 # times. Normalised *jointly*, by the root mean square of both norms, they share one.
 #
-# Two times unbalance the pair. And $K$ follows $S_K$, the sum of $M\, dt_K$, but $Q$ another sum, $S_Q$ (we
-# need both only up to scale). Is it the imbalance that does harm? We take the imbalance away, but not the two
-# times: after each step the *balanced* pair with the same $W$ replaces the run's. (The sums start at step
-# 1,000.)
+# Two times unbalance the pair. Is it this that does harm? We take the imbalance away, but not the two times:
+# after each step the *balanced* pair with the same $W$ replaces the run's.
 #
 # <details><summary>Why do two times unbalance the pair?</summary>
 #
@@ -855,40 +856,32 @@ def balanced(KQ):
 
 
 print("degrees: angle of the mean cosine to W_nuc; imbalance: ||K'K - Q'Q||_F / ||W||_F, median")
-print("step 2,000 (cosines: medians)  degrees   length   imbalance   S_K to S_Q   K to S_K Q")
+print("step 2,000                    degrees   length   imbalance")
 ways = {"apart, steps of .1": (0, "apart"), "apart, growing": (0.5, "apart")}
 ways |= {"apart, balanced, growing": (0.5, "balanced")}
 ways |= {"joint, steps of .1": (0, "joint"), "joint, growing": (0.5, "joint")}
 for way, (power, kind) in ways.items():
-    KQ, sums = KQ0, 0.0
+    KQ = KQ0
     for step in range(1, 2001):
-        g, M = downhill(KQ, ours)
+        g, _ = downhill(KQ, ours)
         norm = np.linalg.norm(g, axis=(-2, -1), keepdims=True)
         if kind == "joint":  # one norm for both
             norm = np.sqrt((norm**2).mean(axis=0)) * np.ones((2, 1, 1, 1))
-        dt = 0.1 * step**power / norm
-        KQ, sums = KQ + dt * g, sums + (step > 1000) * M * dt
+        KQ = KQ + 0.1 * step**power / norm * g
         KQ = balanced(KQ) if kind == "balanced" else KQ
     V, gram = product(KQ), np.swapaxes(KQ, -1, -2) @ KQ
     far = np.degrees(np.arccos(compared(torch.tensor(V), tokens)[0].numpy().mean()))
     uneven = np.median(np.linalg.norm(gram[0] - gram[1], axis=(1, 2)) / np.linalg.norm(V, axis=(1, 2)))
-    same, along = np.median(cosine(*sums)), np.median(cosine(KQ[0], sums[0] @ KQ[1]))
     length = np.linalg.norm(V, "nuc", axis=(1, 2)).mean()
-    print(f"{way:27} {far:10.0f} {length:8.0e} {uneven:11.1f} {same:12.2f} {along:12.2f}")
-    assert ((far < 5.5), (uneven > 0.5)) == (kind == "joint", way == "apart, growing")
+    print(f"{way:27} {far:10.0f} {length:8.0e} {uneven:11.1f}")
+    assert (far < 5.5, uneven > 0.5) == (way == "joint, growing", way == "apart, growing")
 print(f"with the ridge {np.degrees(np.arccos(own.mean())):23.0f}")
 
 # %% [markdown]
-# **With one time, growing steps bring our twelve almost as near as the ridge does.** With two, at the same
-# length, they do not, and balancing hardly helps. So two times do harm without any imbalance: late on, $K
-# \propto S_K Q$ and $Q \propto S_Q^\top K$ with different ones, unlike section 11.2.
-#
-# <details><summary>Why K is proportional to S_K Q</summary>
-#
-# $K$ is its start plus the sum of all $M Q\, dt_K$. Late in a run the start is small beside $K$, and $Q$
-# grows, but hardly turns. If the mean of $M$ over some steps hardly turns either, the sum is $S_K Q$ up to a
-# factor. The last column measures it.
-# </details>
+# **Growing steps with one time bring our twelve almost as near as the ridge does.** Neither is enough alone:
+# one time with steps of 0.1 does not help, and growing steps with two times hardly do, even if the pair is
+# kept balanced. So two times do harm without any imbalance: $K$ and $Q$ then add up $M$ with different
+# weights, while section 11.2 asks for one $S$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 Where it breaks: too much of a ridge
@@ -957,8 +950,8 @@ for factor, at_zero in ((0.95, 0), (1.02, 12)):
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | the published .997; 4, 5, 14 | minimum of $J$: .9972; .9960 | means of 80 runs: .9971; .9961 |
-# | 1 - cosine at the ridge $\varepsilon^2$ | minimum of $J$: .00069 | mean of 12 runs: .00071 |
-# | growth of a log share, with the ridge | $(c - 1)$ times the clock: LAW | median of 80: .20 |
+# | 1 - cosine at the ridge $\varepsilon^2$ | minimum of $J$: .00069 | means of 12 runs: .00071 |
+# | growth of a log share, with the ridge | $(c - 1)$ times the clock: .20 | .20 (medians of 80) |
 # | small starts end at zero | decay above $\lVert M \rVert_{\mathrm{op}}$ | 12 of 12 above, 0 of 12 below |
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
