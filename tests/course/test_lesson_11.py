@@ -10,6 +10,7 @@ from course.replicate.lesson_11 import (
     attraction,
     convex_rest,
     gradient,
+    kkt,
     log_scaled,
     public_descent,
     selection,
@@ -98,6 +99,13 @@ def test_the_lessons_comparisons_are_those_of_the_svm(lesson):
         a, f = lesson["comparisons"](*one)
         np.testing.assert_allclose(a, A[k], atol=1e-12)
         np.testing.assert_allclose(f, F[k], atol=1e-12)
+
+
+def test_the_lessons_residual_is_the_stored_one(lesson):
+    tokens = data.random_tokens(4, 5, 6, trials=3, seed=3)
+    KQ = settled(start(6, 6, 3, seed=1), tokens, 100, 0.1)
+    lesson["ours"] = arrays(tokens)
+    np.testing.assert_allclose(lesson["residual"](KQ.numpy(), EPS), kkt(KQ, tokens), rtol=1e-6)
 
 
 @pytest.mark.slow
