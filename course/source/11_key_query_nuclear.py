@@ -322,7 +322,7 @@ assert max(residual(KQ, EPS).max(), abs(op - 1).max()) < 0.003  # at rest
 nuclear = solution.value.numpy()
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# With short steps the twelve come to rest, with $\lVert S \rVert_{\mathrm{op}} = 1$ up to about .001.
+# With small steps the twelve come to rest, with $\lVert S \rVert_{\mathrm{op}} = 1$ up to about .001.
 #
 # <details><summary>Why 1, and no other value?</summary>
 #
@@ -581,7 +581,7 @@ check("11.2", another_ridge)
 # </details>
 #
 # We let our runs rest with the square of $\varepsilon$ in both places, then with its cube. The last steps are
-# of 0.003 divided by 2 and by 3, as a longer $W$ needs shorter steps to rest.
+# of 0.003 divided by 2 and by 3, as a longer $W$ needs smaller steps to rest.
 
 # %%
 KQ, resting = at_rest, [(lengths, 1 - said, 1 - said, 1 - own)]
@@ -659,7 +659,7 @@ show(
 # 04). The pair's **share** is $\lVert K^\top \xi + Q^\top \zeta \rVert^2$ over four times the cost. (A
 # direction that a balanced $W$ has with singular value $\sigma$ has the share $\sigma / \lVert W \rVert_*$.)
 #
-# Short steps follow the flow $K' = M Q - 2 \varepsilon K$, $Q' = M^\top K - 2 \varepsilon Q$: a step of
+# Small steps follow the flow $K' = M Q - 2 \varepsilon K$, $Q' = M^\top K - 2 \varepsilon Q$: a step of
 # Frobenius norm $\eta$ along a gradient $g$ takes the time $\eta / \lVert g \rVert_F$. ($K$ and $Q$ have a
 # time each; we take the mean.)
 
@@ -833,7 +833,7 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 Larger steps
 #
-# Without a ridge the clock is the logarithm of the length, so longer steps should make it run: we take $.1
+# Without a ridge the clock is the logarithm of the length, so larger steps should make it run: we take $.1
 # \sqrt j$ at step $j$. So far $K$ and $Q$ were normalised *apart*, each by its own norm, so that they had two
 # times. Normalised *jointly*, by the root mean square of both norms, they share one.
 #
@@ -878,9 +878,9 @@ for way, (power, kind) in ways.items():
 print(f"with the ridge {np.degrees(np.arccos(own.mean())):23.0f}")
 
 # %% [markdown]
-# **Growing steps with one time bring our twelve almost as near as the ridge does.** Neither is enough alone:
-# one time with steps of 0.1 does not help, and growing steps with two times hardly do, even if the pair is
-# kept balanced. So two times do harm without any imbalance: $K$ and $Q$ then add up $M$ with different
+# **Growing steps with one time bring our twelve almost as near as the ridge does.** Neither is enough alone
+# here: one time with steps of 0.1 does not help, and growing steps with two times hardly do, even if the pair
+# is kept balanced. So two times do harm without any imbalance: $K$ and $Q$ then add up $M$ with different
 # weights, while section 11.2 asks for one $S$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
