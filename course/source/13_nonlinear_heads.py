@@ -446,7 +446,7 @@ show(
 # %% [markdown]
 # The loss is a **valley** (Figure 2): steep across, where the kept ratio changes, and nearly flat along its
 # floor, where only the lag grows. So each step jumps across the floor, and the next one jumps back, from
-# about $\eta/2$ on one side to about $\eta/2$ on the other.
+# about $\eta/2$ on one side to about $\eta/2$ on the other, as the cell has found.
 #
 # <details><summary>Why the two sides become equal</summary>
 #
@@ -552,7 +552,7 @@ s = shares[138].numpy()
 s_a = s.max(axis=1, keepdims=True)
 ahead = rows[range(3), s.argmax(axis=1)][:, None] - rows  # (x_ia - x_it) z_i^T
 equal, back = ahead[s > 0], np.linalg.pinv(ahead[s > 0])
-fin = back @ np.log(s_a[:, [0] * 4] / s.clip(1e-300))[s > 0]  # W_fin
+fin = back @ np.log(s_a / s.clip(1e-300))[s > 0]  # W_fin
 harms = (s == 0) & (costs(s) > 0)
 F, q = (ahead - ahead @ back @ equal)[harms], (costs(s) * s_a * np.exp(-ahead @ fin))[harms]
 
@@ -603,8 +603,8 @@ for k in (7, 11, 15):
 #
 # The table counts the sequences of accepted paths. The edge rule is *wrong* where a sequence mixes though no
 # edge rises from its best token, or the other way round. The last column counts the sequences that keep just
-# the tokens of the best mixture, which `mixtures.best_mixture` finds for the smooth heads
-# by ascent from five starts.
+# the tokens of the best mixture, which `mixtures.best_mixture` finds for the smooth heads by
+# ascent from five starts.
 
 
 # %%
@@ -634,9 +634,9 @@ print(f"near-ReLU: {kink.any(-1).sum()} paths with a sequence at a kink")
 # but the path is local, and in 159 of 970 cases another token is better.
 #
 # **Several or one?** The bend of the head decides, through the edge rule. With gelu only the label $-1$
-# mixes, and the rule is wrong in 10 of 2,313 sequences; the guess that every $-1$ mixes is wrong in 106. With
-# tanh, which bends both ways, both labels mix; the rule is wrong in 84 of 2,334, and the guess that none
-# mixes in 628.
+# mixes, and the rule is wrong in 10 of 2,313 sequences (above, in 7 of 561); the guess that every $-1$ mixes
+# is wrong in 106. With tanh, which bends both ways, both labels mix; the rule is wrong in 84 of 2,334, and
+# the guess that none mixes in 628.
 #
 # **Of the near-ReLU's 637 accepted paths 610 (96%) end with some sequence at a kink.** A ReLU is linear
 # between its kinks, so a mixture is *strictly* best only at one, and about such a ReLU 13.3 says nothing.
@@ -679,7 +679,7 @@ print("token 1 of the second sequence: path {:.0%}, 3,000 steps {:.0%}, 30,000 s
 # has it back, with the path's share. When does a lost token come back?**
 #
 # As in 13.5 we take each step for a plain one of size $2/H$, with $H$ the largest curvature of $L$ at step
-# 3,000: only the steepest direction bounces, at this size all others shrink. The length of the gradient,
+# 3,000: only the steepest direction bounces, as at this size all others shrink. The length of the gradient,
 # $H\eta/2$, tells $H$. Then $j$ steps are about *gradient flow*, $dW/d\tau = -\nabla L$, for the time $\tau =
 # 2j/H$.
 #
@@ -755,7 +755,7 @@ def first_back(pull, K, s, now=3000, last=60_000, width=0.001):
 
 s_now, lost = s[early], s[early] <= 0.005
 H = 2 * lengths[early] / 0.1
-pull = (costs(s_now) * s_now)[lost] / 3 * (2 * 3000 / H)  # the last is tau
+pull = (costs(s_now) * s_now)[lost] / 3 * (2 * 3000 / H)  # the last is tau; the shares are nearly at rest
 ahead = rows[range(3), s_now.argmax(axis=1)][:, None] - rows
 F = (ahead - ahead @ np.linalg.pinv(ahead[~lost]) @ ahead[~lost])[lost]
 K, small, t = F @ F.T, s_now[lost], pull.argmin()  # t helps
@@ -881,7 +881,7 @@ groups = dict(zip(("gelu", "tanh", "near-ReLU"), paths, strict=True))
 groups |= {f"descents, {n} f = 0": picked.where(c) for n, c in (("some", public.flat), ("no", ~public.flat))}
 _, published, reading = rows_13.CURVES["full"]  # the published means, and how well the figure can be read
 curves = {}
-print("1 - correlation with W_fin + r W_dir, d = 4, 6, 8, 10: mean and two standard errors (runs)")
+print("1 - correlation with W_fin + r W_dir, d = 4, 6, 8, 10: mean and two standard errors (of how many)")
 print(f"{'published':20s}", ", ".join(f"{value:.3f}" for value in published))
 for name, sample in groups.items():
     count, mean, std = (f("trial").values for f in (sample.count, sample.mean, sample.std))
@@ -947,7 +947,7 @@ progress("13")
 # |---|---|---|
 # | which sequences mix | where an edge rises | wrong: gelu 10 of 2,313, tanh 84 of 2,334, ReLU 33 of 1,911 |
 # | which tokens are kept | the best mixture's | gelu: 2,127 of 2,313; tanh: 2,224 of 2,334 |
-# | $W$ at $R = 32$, given these | $W_{\mathrm{fin}} + w(R)$ | within 0.01 in all but 10 that reach it |
+# | $W$ at $R = 32$, given these | $W_{\mathrm{fin}} + w(R)$ | within 0.01 for all but 10 of the 98% there |
 # | a lost token returns, if all conditions hold | the pulls | the 20 predicted of 104; fresh, the 6 of 57 |
 #
 # The first two rows count accepted paths: all but 29, 22 and 163 of 800.

@@ -143,6 +143,36 @@ def test_the_flow_has_the_librarys_gradient_and_its_own_jacobian(seed):
     np.testing.assert_allclose(flow.jacobian(h), np.array(found).T, atol=1e-8)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_lessons_costs_and_steps_are_the_librarys(seed, lesson):
+    drawn, head, flow = run_of(seed)
+    X, z, y, V = (A[0].numpy() for A in (drawn.X, drawn.z, drawn.y, head.V))
+    lesson |= {"X": X, "y": y, "V_138": V, "rows": flow.rows}
+    W = np.random.default_rng(seed).normal(size=25)
+    s = torch.tensor(flow.rows @ W).softmax(-1)
+    np.testing.assert_allclose(lesson["costs"](s.numpy()), mixtures.costs(head, drawn, s[None])[0])
+    G = lesson["downhill"](W)
+    there = lesson_13.downhill(
+        X[None], y[None], V[None], flow.rows.reshape(1, 12, 25), W.reshape(1, 5, 5), "gelu"
+    )
+    np.testing.assert_allclose(G / np.linalg.norm(G), there.ravel())
+
+
+@pytest.mark.parametrize("eta", [0.1, 0.05])
+def test_the_gradient_at_the_edge_tells_the_curvature(eta, lesson):
+    """After 3,000 steps a run is half a step beyond the floor: there the gradient's length is H eta / 2."""
+    drawn, head, flow = run_of(1)
+    X, y, V = (A[0].numpy() for A in (drawn.X, drawn.y, head.V))
+    lesson |= {"X": X, "y": y, "V_138": V, "rows": flow.rows}
+    W = np.zeros(25)
+    for _ in range(3000):
+        G = lesson["downhill"](W)
+        W = W + eta * G / np.linalg.norm(G)
+    G = lesson["downhill"](W)
+    H = flow.steepest(flow.rows @ (W + eta / 2 * G / np.linalg.norm(G)))
+    assert 2 * np.linalg.norm(G) / eta == pytest.approx(H, rel=0.02)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_pulls_tend_to_the_multipliers_of_the_svm_and_k_pi_to_the_lags(seed):
     drawn, _, flow = run_of(seed)

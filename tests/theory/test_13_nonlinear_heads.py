@@ -2,8 +2,8 @@
 
 Tarzanagh et al. 2023, informally: W_dir solves the SVM with equalities within the kept sets, W_fin sets the
 ratios of attention. Argued in the lesson, and tested on seeds and sizes of its own: rates of the log-ratios,
-times N = ||W_dir||, are 0 or the SVM's leads; convex y f keeps one token, concave y f a mixture; normalised
-descent bounces and grows by N log(j / j0); a ReLU mixture of m tokens has m - 1 units at their kink;
+times N = ||W_dir||, are 0 or the SVM's leads; convex y f keeps one token, concave y f a mixture; a ReLU
+mixture of m tokens has m - 1 units at their kink;
 d pi / d log t = pi (1 - K pi) foresees, from the pulls of one moment, when a dropped token is back; the sum
 over the dropped tokens, solved at the path's own radius, gives W, and w_3 as 1 / R.
 """
@@ -14,7 +14,7 @@ import torch
 from scipy.optimize import linprog
 
 from course.replicate import lesson_13
-from mini_attn import data, heads, losses, mixtures, models, newton, optim, svm, train
+from mini_attn import data, heads, losses, mixtures, models, newton, svm
 
 RADII = (0.5, 1.0, 2.0, *(4 * 2 ** (k / 4) for k in range(15)))
 SIZES = [(3, 4, 6, 71), (3, 4, 8, 72), (4, 3, 7, 73)]  # n, T, d, seed; the last size nobody published
@@ -122,49 +122,6 @@ def test_a_lost_token_near_half_a_percent_hurries_another():
     back = marks[(s[:, lost] > lesson_13.BAR).any(-1)][0]
     assert 0.004 < s[0][lost].max() < 0.005
     assert 0.8 < back / foreseen < 0.88
-
-
-@pytest.mark.parametrize("lr", [0.1, 0.03])
-def test_bouncing_descent_grows_by_n_log_j(lr):
-    """From 2,000 to 6,000 steps the length grows by N log 3, whatever the step: median within 12%."""
-    drawn, head = problem(3, 4, 8, 74, trials=20)
-    *_, kept, solution, _ = lesson_13.read(drawn, head, "logistic", RADII)
-    model = models.CrossAttention(8, trials=20, head=head)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)
-    train.fit(model, drawn, optimizer, 2000, progress=False)
-    before = model.W.detach().norm(dim=(-1, -2))
-    train.fit(model, drawn, optimizer, 4000, progress=False)
-    grown = model.W.detach().norm(dim=(-1, -2)) - before
-    several = (kept.sum(-1) > 1).any(-1)
-    ratio = (grown / (solution.objective * np.log(3)))[several]
-    assert several.sum() >= 12
-    assert abs(ratio.median() - 1) < 0.12
-    assert ratio.median() < 4000 * lr / 20  # all of each step along the valley would be far more
-
-
-def test_descent_keeps_the_tokens_of_the_path_in_most_runs_not_in_all():
-    """Read from its own rates between 4,000 and 12,000 steps, two draws of 24 runs, side by side."""
-    (one, head), (other, other_head) = (problem(3, 4, 6, seed, trials=24) for seed in (1003, 2003))
-    X, z, y, v = (torch.cat(pair) for pair in zip(*((q.X, q.z, q.y, q.v) for q in (one, other)), strict=True))
-    y[(y > 0).all(dim=1), 0] = -1.0
-    drawn = data.TokenData(X, z, y, v)
-    head = heads.MLPHead(6, 6, 48, "gelu", 4.0, init=torch.cat([head.V, other_head.V]))
-    *_, kept, _, _ = lesson_13.read(drawn, head, "logistic", RADII)
-    model = models.CrossAttention(6, trials=48, head=head)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
-    seen = []
-    for steps in (4000, 8000):
-        train.fit(model, drawn, optimizer, steps, every=steps, progress=False)
-        W = model.W.detach()
-        seen.append((torch.einsum("bntd,bde,bne->bnt", drawn.X, W, drawn.z), W.norm(dim=(-1, -2))))
-    (early, start), (late, end) = seen
-    first = late.argmax(-1, keepdim=True)
-    behind = [h.gather(-1, first) - h for h in (early, late)]
-    rates = (behind[1] - behind[0]) / (end - start)[:, None, None]
-    own, _ = mixtures.kept_tokens(drawn.X, drawn.z, rates)
-    same = (own == kept).all(dim=-1).all(dim=-1).unflatten(0, (2, 24)).sum(-1)
-    assert (same >= 16).all()
-    assert (same < 24).all()
 
 
 def least_relu(inner: np.ndarray) -> np.ndarray:
