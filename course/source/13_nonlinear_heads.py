@@ -408,14 +408,13 @@ def uphill(p):
     return (s * ((x - s @ x) @ gradient(s @ x, V))) @ x
 
 
-ETA = 0.1
 walk = np.zeros((10_002, 2))
 for j in range(10_001):
     G = uphill(walk[j])
-    walk[j + 1] = walk[j] - ETA * G / np.linalg.norm(G)
+    walk[j + 1] = walk[j] - 0.1 * G / np.linalg.norm(G)
 sideways = p_fin / np.linalg.norm(p_fin)
 for j in (1000, 10_000):  # the floor nears the line through p_fin along p_dir, dashed in Figure 2
-    sides = (walk[j : j + 2] - p_fin) @ sideways / ETA
+    sides = (walk[j : j + 2] - p_fin) @ sideways / 0.1
     print("j = {:6,}: beyond the floor by {:.1f} and {:.1f} eta".format(j, *sides))
     assert np.allclose(np.abs(sides), 0.5, atol=0.05), again.format("13.2")
 
@@ -441,12 +440,12 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Dark: $y f$ is near its best. Dashed: $p_{\mathrm{fin}}$ plus multiples of $p_{\mathrm{dir}}$
-# (axes not equal). Orange: the first 40 steps with $\eta = 0.1$, and three later ones with their numbers.
+# (axes not equal). Orange: the first 40 steps with $\eta = 0.1$ and three later ones.
 
 # %% [markdown]
 # The loss is a **valley** (Figure 2): steep across, where the kept ratio changes, and nearly flat along its
 # floor, where only the lag grows. So each step jumps across the floor, and the next one jumps back, from
-# about $\eta/2$ on one side to about $\eta/2$ on the other, as the cell has found.
+# about $\eta/2$ on one side to about $\eta/2$ on the other.
 #
 # <details><summary>Why the two sides become equal</summary>
 #
@@ -461,8 +460,9 @@ show(
 # stability*: the largest plain step that does not diverge across the valley.
 #
 # Along the floor the slope falls like $e^{-R/N}$, as the dropped token's lag is $R/N$ plus nearly a constant.
-# So descent slows down: from step 1,000 to 10,000 it gets about as far as from 100 to 1,000. To see where $W$
-# goes we need something better.
+# So descent does not show where $W$ goes: from step 1,000 to 10,000 it gets about as far as from 100 to
+# 1,000.
+
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 Which tokens are kept?
@@ -471,7 +471,7 @@ show(
 # hull and the attention is free. Does this *edge rule* hold in problems like the paper's, where neither is
 # sure? They have three sequences of four tokens of norm 1, which share one $W$, a query for each, random
 # labels (at least one is $-1$), and a fixed head of $d$ hidden units with Gaussian $V$, $\|V\|_F = 1$.
-# `lesson_13.problem` draws 200 of them with $d = 6$. We look first at problem 138.
+# `lesson_13.problem` draws 200 with $d = 6$. We look first at problem 138.
 
 
 # %%
@@ -626,8 +626,7 @@ kink = accepted[2] & mix[2] & (units >= m - 1)
 print(f"near-ReLU: {kink.any(-1).sum()} paths with a sequence at a kink")
 
 # %% [markdown]
-# The smooth heads have 96% and 97% of their paths accepted, the near-ReLU, whose paths are harder to follow,
-# 80%.
+# The smooth heads have 96% and 97% of their paths accepted, the near-ReLU 80%.
 #
 # **Which tokens?** A sequence keeps those of the best mixture in 2,127 of 2,313 cases with gelu and in 2,224
 # of 2,334 with tanh. With gelu nearly all exceptions have the label $+1$: such a sequence keeps one token,
@@ -683,20 +682,17 @@ print("token 1 of the second sequence: path {:.0%}, 3,000 steps {:.0%}, 30,000 s
 # $H\eta/2$, tells $H$. Then $j$ steps are about *gradient flow*, $dW/d\tau = -\nabla L$, for the time $\tau =
 # 2j/H$.
 #
-# A lost token moves $W$ along $F_t$, its row less the part along the equality rows. Its **pull** $\pi_t =
-# \frac13 c_t s_t \tau$ says how far, for each unit of $\log\tau$; the $\frac13$ is there as $L$ is a mean
-# over three sequences. It is below 0 if the token helps, and above 0 if it harms. Let $K_{tu} = F_t \cdot
-# F_u$.
+# Far out the held tokens have their shares at rest. As in 13.3 the rest of $L$ is then $\frac13\sum_t c_t
+# s_t$ over the lost tokens of all sequences, where $s_t$ is a constant times $e^{-\text{lag}}$. So
+# $dW/d\tau$ is the sum of all $\frac13 c_t s_t F_t$: for each unit of $\log\tau$ a lost token moves $W$ by
+# $\pi_t F_t$, where $\pi_t = \frac13 c_t s_t \tau$ is its **pull**, below 0 if the token helps and above 0 if
+# it harms. Together the pulls move the lag of $t$ by $(K\pi)_t$, with $K_{tu} = F_t \cdot F_u$. And
+# $\log|\pi_t|$ is $\log\tau$ less this lag, plus a constant.
 #
-# <details><summary>Why, and how the pulls change</summary>
+# <details><summary>Why the first 3,000 steps may be counted so</summary>
 #
-# Far out the held tokens have their shares at rest. What $L$ then has above its limit is $\frac13\sum_t c_t
-# s_t$ over the lost tokens of all sequences, and $s_t$ is a constant times $e^{-\text{lag}}$. So $dW/d\tau$
-# is the sum of all $\frac13 c_t s_t F_t$. Per unit of $\log\tau$ the pulls together move $W$ by $\sum_u \pi_u
-# F_u$, and so the lag of $t$ by $(K\pi)_t$. And $\log|\pi_t|$ is $\log\tau - \text{lag}_t$ plus a constant.
-#
-# It does no harm that $2j/H$ counts the first 3,000 steps with a later $H$: only differences of $\tau$
-# matter, as $d \log s_t / d\tau = -\sum_u K_{tu} \frac13 c_u s_u$ does not contain $\tau$.
+# $\tau = 2j/H$ counts them with a later $H$. But only differences of $\tau$ matter, as $d \log s_t / d\tau =
+# -\sum_u K_{tu} \frac13 c_u s_u$ does not contain $\tau$.
 # </details>
 #
 # > **Return** (for gradient flow, not proved). Let some sequence mix (else $H$ tends to 0), and each held
@@ -785,12 +781,12 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Attention in the second sequence of problem 138, and the predicted time of return.
+# **Figure 3.** Attention in the second sequence of problem 138.
 
 # %% [markdown]
 # **Alone, token 1 would be back at about 8,000 steps. The tokens that harm hold it off until about 18,000, as
-# the law predicts** (Figure 3). The other seven lost tokens harm, most of all token 4 of the same sequence,
-# with the pull 1.2. At first they prevail: $(K\pi)_t > 0$ for token 1, so that its attention falls.
+# the law predicts** (Figure 3). The other seven lost tokens harm, most of all token 4 of the same sequence
+# (1.2). At first they prevail: $(K\pi)_t > 0$ for token 1, so that its attention falls.
 #
 # **Does the law predict all returns?** Of 300 problems with gelu for each of $d = 4$ to 8 and 10,
 # `lesson_13.lost_runs` has stored the 190 runs of descent that after 3,000 steps mix and have lost a token
@@ -858,7 +854,7 @@ show(
 # time** (Figure 4).
 #
 # **On the fresh problems, where all hold, back are again exactly the 6 predicted of 57**, at 0.97 to 1.08 of
-# the time. Of all 86 runs 14 are back and 14 predicted, but only 13 are both.
+# the time. Of all 86 runs 14 are back, 14 predicted and 13 both.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.8 The published curves *(optional)*
