@@ -146,7 +146,7 @@ def test_the_flow_has_the_librarys_gradient_and_its_own_jacobian(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_lessons_costs_and_steps_are_the_librarys(seed, lesson):
     drawn, head, flow = run_of(seed)
-    X, z, y, V = (A[0].numpy() for A in (drawn.X, drawn.z, drawn.y, head.V))
+    X, y, V = (A[0].numpy() for A in (drawn.X, drawn.y, head.V))
     lesson |= {"X": X, "y": y, "V_138": V, "rows": flow.rows}
     W = np.random.default_rng(seed).normal(size=25)
     s = torch.tensor(flow.rows @ W).softmax(-1)
