@@ -4,7 +4,8 @@ Tarzanagh et al. 2023, informally: W_dir solves the SVM with equalities within t
 ratios of attention. Argued in the lesson, and tested on seeds and sizes of its own: rates of the log-ratios,
 times N = ||W_dir||, are 0 or the SVM's leads; convex y f keeps one token, concave y f a mixture; a ReLU
 mixture of m tokens has m - 1 units at their kink; d pi / d log t = pi (1 - K pi) foresees, from the pulls of
-one moment, when a dropped token is back; the sum over the dropped tokens, solved at the path's own radius, gives W, and w_3 as 1 / R.
+one moment, when a dropped token is back; the sum over the dropped tokens, solved at the path's own radius,
+gives W, and w_3 as 1 / R.
 """
 
 import numpy as np
