@@ -153,7 +153,7 @@ LESSONS = [
         "III",
         "10",
         "Cross- and self-attention",
-        "The matrix W is a p for other keys, and its rank counts the queries. Where queries carry the "
+        "The matrix W is a p for other keys, and the queries bound its rank. Where queries carry the "
         "answer, W learns a rule for new sequences.",
         ("02", "03", "04", "05", "06", "07", "08"),
     ),
