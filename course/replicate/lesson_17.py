@@ -408,50 +408,54 @@ def state(run: Followed, step: int, problem: int) -> tuple:
     return states(run.tokens[part], run.W[run.at.index(step)].split(20)[part])[k]
 
 
-def forecast(tokens, W: Tensor, R_1: float, runs_away: Callable) -> np.ndarray:
-    """The length R at which the first better token is forecast to run away, (trials,), inf where none is.
+def forecast(tokens, W: Tensor, runs_away: Callable) -> tuple[np.ndarray, np.ndarray]:
+    """The reach R at which the first better token is forecast to run away, (trials,), inf where none is, and
+    the direction of the SVM of the rows that pull, (trials, D), along which R is taken.
 
-    From weights W of the length R_1 alone: for each token that pushes, `runs_away` gets P, how fast its lead
-    is lost there, tau, by how much this lead grows faster than the tight ones under the SVM of the rows
-    that pull, and R_1.
+    From the weights W alone: for each token that pushes, `runs_away` gets P, how fast its lead is lost there,
+    tau, by how much this lead grows faster than the tight ones under that SVM, and the present R.
     """
-    found = []
+    found, units = [], []
     for A, c, tight_rows, unit, margin, w, log_g in states(tokens, W):
         pushers = A[c < 0]
         outside = pushers - pushers @ np.linalg.pinv(tight_rows) @ tight_rows
         P = abs(c[c < 0]) * (outside**2).sum(1) * np.exp(-pushers @ w - log_g)
-        each = [runs_away(*pair, R_1) for pair in zip(P, pushers @ unit - margin, strict=True)]
+        each = [runs_away(*pair, w @ unit) for pair in zip(P, pushers @ unit - margin, strict=True)]
         found.append(min(each, default=math.inf))
-    return np.array(found)
+        units.append(unit)
+    return np.array(found), np.array(units)
 
 
 def forecast_at(run: Followed, step: int, runs_away: Callable) -> np.ndarray:
     """`forecast` for the forty problems, (40,), from the weights at this step."""
     k = run.at.index(step)
     parts = zip(run.tokens, run.W[k].split(20), strict=True)
-    return np.concatenate([forecast(tokens, W, run.way[k], runs_away) for tokens, W in parts])
+    return np.concatenate([forecast(tokens, W, runs_away)[0] for tokens, W in parts])
 
 
 def settled(seeds, weights_to_come: Callable, settling_length: Callable) -> tuple:
-    """On a hundred problems for each seed, with steps of 0.5, at R of about 200, 600 and 2,000.
+    """On a hundred problems for each seed, with steps of 0.5, when their clock .5 j is 200, 600 and 2,000.
 
     Returns:
-        kappa_min, delta, and the length at which the tokens of R = 200 are left (to 10; inf: they last),
+        kappa_min, delta, and the clock's time at which the tokens of 200 are left (to 10; inf: they last),
         (problems,) each; how far what is across, inside the span, is off r, over all that is across, (3,
-        problems); and for each seed the problems and their weights at R = 200.
+        problems); and for each seed the problems, their weights at 200, and where the tokens are left those
+        from there until that time, problem -> (records, d, d).
     """
     slow, ties, changed, off, early = [], [], [], [], []
     for seed in seeds:
         run = descent("W", 100, seed, 0.5, list(range(400, 4001, 20)))
         three = [run.path[i] for i in (0, 40, 180)]
-        early.append((run.tokens, three[0]))
+        ways = {}
+        early.append((run.tokens, three[0], ways))
         parts = [run.split(W)[1].numpy() for W in three]  # what is across, (100, D)
         chosen = geometry.selected_tokens(_logits(run.tokens, "W", three[0]))
         when = np.where((chosen == run.selected).all(-1), math.inf, 0.0)
         for k in np.flatnonzero(when == 0):
             asked = run.tokens.z[k] @ torch.stack([W[k] for W in run.path]).mT  # (records, n, d)
             found = (run.tokens.X[k] @ asked[..., None])[..., 0].argmax(-1)
-            when[k] = 200 + 10 * int((found != chosen[k]).any(-1).int().argmax())
+            record = int((found != chosen[k]).any(-1).int().argmax())
+            when[k], ways[int(k)] = 200 + 10 * record, torch.stack([W[k] for W in run.path[: record + 1]])
         changed.append(when)
         leads = run.problem.forward(run.solution.value).sort(-1).values.numpy()
         assert (rates.remainder(run.problem, run.solution, run.strengths).longest > 0.5).all()

@@ -179,25 +179,29 @@ def test_the_lost_lead_is_infinite_where_the_formula_says(P, tau):
     [(6, 8, 10, (20, 24)), (8, 12, 12, (201, 202)), (4, 6, 16, (7, 8)), (12, 6, 8, (1, 2))],
 )
 def test_which_tokens_change_late_is_forecast(n, T, d, seeds, monkeypatch):
-    """From the state at R = 200 alone, up to R = 2,000, on other draws and sizes: at most one false alarm and
-    one change of tokens missed, and each comes after R* and before 1.5 of it."""
+    """From the state at the clock's 200 alone, up to its 2,000, on other draws and sizes: at most one false
+    alarm and one change of tokens missed. Up to the change R, along the SVM of the pull, comes near R*,
+    and then the clock is past it."""
     monkeypatch.setitem(replicate.SIZES, "W", (n, T, d))
     found = []
     for seed in seeds:
         run = replicate.descent("W", 100, seed, 0.5, list(range(400, 4001, 20)))
-        told = replicate.forecast(run.tokens, run.path[0], 200.0, runs_away)
+        told, unit = replicate.forecast(run.tokens, run.path[0], runs_away)
         chosen = [geometry.selected_tokens(run.tokens.compare(run.tokens.z @ W.mT)) for W in run.path]
         other = torch.stack([(one != chosen[0]).any(-1) for one in chosen])
-        when = np.where(other[-1], 200 + 10 * other.int().argmax(0), np.inf)
-        found.append((told, when))
-    told, when = np.concatenate(found, 1)
+        record = other.int().argmax(0)
+        when = np.where(other[-1], 200 + 10 * record, np.inf)
+        R = (torch.stack(run.path).flatten(2).numpy() * unit).sum(-1)  # (records, 100)
+        found.append((told, when, [R[: end + 1, k].max() for k, end in enumerate(record)]))
+    told, when, most = np.concatenate(found, 1)
     flagged, change = told < 2000, when < np.inf
     assert (flagged & ~change).sum() <= 1
     assert (change & ~flagged).sum() <= 1
     both = flagged & change
     assert both.sum() >= 2
     assert (told[both] < when[both] + 10).all()  # the changes are known to 10
-    assert (when[both] < 1.5 * told[both]).all()
+    print(most[both] / told[both], when[both] / most[both])
+    assert (abs(most[both] / told[both] - 1) < 0.15).all()
 
 
 def test_one_curve_for_two_clocks(long_run):
