@@ -21,7 +21,7 @@ from course.replicate.lesson_17 import (
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
 
-weights_to_come, plain_length, clock, settling_length = (spec.reference for spec in exercises.exercises("17"))
+weights_to_come, plain_reach, clock, settling_length = (spec.reference for spec in exercises.exercises("17"))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_plain_descents_length_is_measured(tight):
     """Descent on the tight rows alone, which is the curve, from its start."""
     rows, lam, c, law = tight
     w = 4 * lam @ rows / np.linalg.norm(lam @ rows) + law.value.numpy().ravel()
-    told = [plain_length(rows, lam, c, 1.0, 10**power) for power in (4, 5)]
+    told = [plain_reach(rows, lam, c, 1.0, 10**power) for power in (4, 5)]
     for _ in range(100_000):
         w = w + c * np.exp(-rows @ w) @ rows
     assert w @ (lam @ rows) / np.linalg.norm(lam @ rows) == pytest.approx(told[1], rel=0.01)

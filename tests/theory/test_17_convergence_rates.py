@@ -200,7 +200,6 @@ def test_which_tokens_change_late_is_forecast(n, T, d, seeds, monkeypatch):
     both = flagged & change
     assert both.sum() >= 2
     assert (told[both] < when[both] + 10).all()  # the changes are known to 10
-    print(most[both] / told[both], when[both] / most[both])
     assert (abs(most[both] / told[both] - 1) < 0.15).all()
 
 
