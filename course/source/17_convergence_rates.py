@@ -603,13 +603,13 @@ check("17.4", settling_length)
 
 
 # %%
-# (600,): kappa_min; delta; the R > 200 at which the tokens of R = 200 are left (inf: they last);
+# (600,): kappa_min; delta; the clock's R > 200 at which the tokens of R = 200 are left (inf: they last);
 # (3, 600): how far a run is off r; for each seed a hundred problems, their weights at R = 200, and where
 # tokens are left the weights from there until then, for 17.7
 kappa_min, delta, left_at, off_r, at_200 = helper.settled(range(2, 8), weights_to_come, settling_length)
 turned = left_at < math.inf
 print(f"settling length 1 / kappa_min: {np.median(1 / kappa_min):.0f} in the median\n")
-print("    R          all        early  nearly tied        clear  turned    most")
+print("clock          all        early  nearly tied        clear  turned    most")
 for at_R, error, off in zip((200, 600, 2000), off_r, off_r > 0.01, strict=True):
     x, far = kappa_min * at_R, delta * at_R > 4
     parts = (x > 0, x <= 4, (x > 4) & ~far, (x > 4) & far)
@@ -663,7 +663,7 @@ R_last = torch.stack([path[-1] * W_mm for path in paths.values()]).sum((-1, -2))
 pace = R_last.numpy() / (700 * np.outer(factors, eta_star))  # R over its clock's eta j, (8, 20)
 # from which step on a run stays below one degree, (8, 20); NaN: not in 700
 steps = np.array([helper.arrival(path, at, W_mm, ONE) for path in paths.values()])
-print("runs that do not stay below it:", dict(zip(factors, np.isnan(steps).sum(1).tolist(), strict=True)))
+print("not there in 700 steps, of 20:", dict(zip(factors, np.isnan(steps).sum(1).tolist(), strict=True)))
 assert pace[:2].min() > 0.95 > 0.89 > pace[3:].max()
 assert factors[np.nanmedian(steps, 1).argmin()] in (3, 4)
 assert (helper.elsewhere(tokens, paths[8][-1], selected) == np.isnan(steps[-1])).all()
@@ -693,13 +693,14 @@ show(
     fig,
     alt="Against the step over eta star from one half to 8, for twenty problems. Left: the pace, R over its "
     "clock's eta j; all lines are flat at 1 or just below up to eta star, and fall from there on. Right: the "
-    "steps until a run stays below one degree; most lines fall up to three or four eta star and rise again.",
+    "steps until a run stays below one degree; most lines, and the dotted median, fall up to three or four "
+    "eta star and rise again.",
 )
 
 # %% [markdown]
 # **Figure 3.** The pace after 700 steps, and from which step on a run stays below one degree. Blue: Figure
 # 1's problem. Lines on the right stop where a run does not stay within 700 steps: four at $.5\eta^*$, and two
-# at $8\eta^*$, which select other tokens. The medians leave them out.
+# at $8\eta^*$, which select other tokens. The dotted medians leave them out.
 
 # %% [markdown]
 # It pays (Figure 3). The pace is 1, or just below, up to $\eta^*$, about .7 at $2\eta^*$ and half at
@@ -778,9 +779,9 @@ log_by_hand = np.median(mu * constant / math.tan(ONE) / LN10 - log10_s)
 print(f"plain, log10   {log_by_hand:8.0f}{np.median(plain[:20]):8.0f}")
 
 # %% [markdown]
-# At $2\eta^*$ the pace is off: $R$ is 73% of $\eta j$. At $4\eta^*$ the law is, too: the zigzag adds a part
-# $u$ across that does not fade, and one degree needs about 1.2 times the reach. Polyak's pace is off as well:
-# his steps are too long in 16 of twenty problems (17.4).
+# At $4\eta^*$ the law is off, too: the zigzag adds a part $u$ across that does not fade, and one degree needs
+# about 1.2 times the reach. At $2\eta^*$ it is mostly the pace: $R$ is 73% of $\eta j$. Polyak's pace is off
+# as well: his steps are too long in 16 of twenty problems (17.4).
 #
 # **Where both hold.** Steps of 0.1, of $.9\eta^*$ and growing ones (up to 2.1: over some $\eta^*$) come to
 # one degree within 3% of by hand in the median; plain descent's exponent is 78 by hand, 79 as read.
@@ -803,7 +804,7 @@ print(f"plain, log10   {log_by_hand:8.0f}{np.median(plain[:20]):8.0f}")
 #
 # For the first four we fit the angle, for the others the *gap* $1 - \mu(W)/\hat\mu$, with $\mu(W)$ the
 # smallest lead over the length. The fits are over the last decade of 10,000 steps (Polyak's 600, Muon's
-# 5,000; on $(K, Q)$ at most 3,000 but for GD). A number is the median of 40 problems (Polyak on $(K, Q)$: of
+# 5,000; on $(K, Q)$ at most 3,000, but for GD). A number is the median of 40 problems (Polyak on $(K, Q)$: of
 # the 21 in which it selects NGD's tokens), with its 95% bootstrap interval. A blank says that it was not run.
 #
 # As in 17.1, the *length* is that of the weights, here in the SVM's norm; its column has the exponent on
@@ -856,14 +857,14 @@ for parameter in stored:
 # logarithms, for linear models and decaying steps; here Adam's steps do not decay, and it is faster.
 #
 # **Where a rate is not reached.** Plain descent has no exponent at all: its angle falls as one over a
-# logarithm. Growing steps we expect between two rates. Below $\eta^*$ it is $j^{-3/2}$, by their clock; far
-# above $\eta^*$ it should be about $1/j$, as $u$ is about as long as a step, and $R$ as $j$ of them. Muon's
-# polynomial gives margin away for good (3.7), so its gap need not go to 0.
+# logarithm. Growing steps should lie between two rates. While they are below $\eta^*$, their clock gives
+# $j^{-3/2}$. Far above $\eta^*$ it should be about $1/j$, as $u$ is then about as long as a step, and $R$
+# as $j$ steps. Muon's polynomial gives margin away for good (3.7), so its gap need not go to 0.
 #
 # On $(K, Q)$ no rate is stated, and no optimiser reaches one over the length: the fitted exponent is below
-# .7 of the length's. Down the gradient the share of a direction that the run still lacks grows only as a
-# power below 1 of the length (11.4; at most .90 in lesson 11's twelve problems). Of mirror, sign and Adam
-# steps we know no limit on $(K, Q)$.
+# .7 of the length's. Down the gradient a direction that the run still neglects gains its share only as a
+# power below 1 of the length (11.4; at most .90 in lesson 11's twelve problems). For mirror, sign and Adam
+# steps on $(K, Q)$ we know no limit at all.
 #
 # Now the same after 500 steps, and at equal length in the SVM's norm: 100 for the first four and on $(K, Q)$,
 # else 20. A blank says that it was not run, or that not all runs have records there.
@@ -972,10 +973,12 @@ print(f"the orange run's largest R until its tokens change: about {round(way_R.m
 # an observation, not a consequence of the derivation: there 511 of the 600 runs are still off $r$ (17.4),
 # and "at once" is not yet true.
 #
-# The reach does come to a stand, at .92 to 1.04 of $R^*$, and then falls back. Only the clock goes
-# on: when the tokens change, it shows 1.23 to 1.39 times the largest reach. For the orange run it then
-# shows 1,500, and the largest reach is about 1,250; the three forecasts are from 17% below that to 2%
-# above. In plain steps the change comes after $10^{130}$ (Figure 2): nobody could wait for it.
+# The reach does come to a stand, at .92 to 1.04 of $R^*$, and then falls back. Only the clock goes on: when
+# the tokens change, it shows 1.23 to 1.39 times the largest reach.
+#
+# For the orange run the clock shows 1,500 at the change. Its largest reach is about 1,250, and the three
+# forecasts are from 17% below that to 2% above. In plain steps the change comes after $10^{130}$ (Figure 2):
+# nobody could wait for it.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
