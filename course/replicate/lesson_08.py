@@ -100,15 +100,3 @@ def inwards(tokens, p, radii):
         branch = regularization_path(model, tokens, [R], tol=1e-4, max_steps=400)
         losses, p = [branch.loss[0], *losses], branch["p"][0]
     return torch.stack(losses)
-
-
-def beside_the_path(tokens, end, p_hat, r, support):
-    """How far end (trials, d) is from the path at equal length; what of it is not end's part across support.
-
-    The path is looked for from R p_hat + r; support (trials, j, d) holds the support vectors, else rows of 0.
-    """
-    R = end.norm(dim=-1, keepdim=True)
-    start = models.PromptAttention(end.shape[-1], len(end), init=p_hat + r / R)
-    path = R * regularization_path(start, rescaled(tokens, R), [1.0])["p"][0]
-    inside = (torch.linalg.pinv(support) @ support @ end[..., None])[..., 0]
-    return (end - path).norm(dim=-1), (inside - path).norm(dim=-1)
