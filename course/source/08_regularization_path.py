@@ -469,7 +469,7 @@ def offset_at(R, p_hat, a, weights, lam, r):
         shortest = (inverse @ wanted[..., None])[..., 0]
         across = shortest - (shortest * p_hat).sum(-1, keepdim=True) * p_hat
         r = 0.7 * r + 0.3 * across  # a whole step may overshoot
-    assert ((across - r).norm(dim=-1) < 1e-6).all()
+    assert ((across - r).norm(dim=-1) < 1e-6).all(), again.format("08.3")
     return r
 
 
@@ -658,9 +658,9 @@ print(f"loss below c: on the ray at R = 12 in {on_ray.sum()} problems, after des
 assert (table, all(on_ray), all(after == same)) == ([[17, 27], [136, 0]], True, True), again.format("08.4")
 
 # %% [markdown]
-# The fourth: **where the follower was not seen to lose $p(R)$, descent found the best tokens in all 136
-# problems; where it was, in 17 of 44.** But the fourth case is not impossible: see 8.7. And 44 is a lower
-# bound: between our radii, or to a third local minimum, the follower may lose $p(R)$ unseen.
+# The rarest is the last case: **where the follower was not seen to lose $p(R)$, descent found the best tokens
+# in all 136 problems; where it was, in 17 of 44.** But the last case is not impossible: see 8.7. And 44 is a
+# lower bound: between our radii, or to a third local minimum, the follower may lose $p(R)$ unseen.
 #
 # At $R = 12$ the loss on the ray is below $c$ in all 180 problems, and so is that of $p(R)$ from there on.
 # After descent this is so in just the 153 problems with the best tokens.
@@ -768,9 +768,9 @@ while p.norm() < 16:
     loss = torch.nn.functional.softplus(-torch.softmax(own @ p.requires_grad_(), dim=0) @ scores)
     (slope,) = torch.autograd.grad(loss, p)
     p = p.detach() - 0.05 * slope / slope.norm()
-best = search(hexagon, gamma, [p.norm()])[0]
-print(f"the hexagon's descent at length {p.norm():.2f} is {np.linalg.norm(p - best):.3f} beside the path")
-assert abs(np.linalg.norm(p - best) - distance[56]) < 1e-3
+apart = (p - torch.tensor(search(hexagon, gamma, [p.norm().item()])[0])).norm()
+print(f"the hexagon's descent at length {p.norm():.2f} is {apart:.3f} from the path")
+assert abs(apart - distance[56]) < 1e-3
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10.5, 3.6))
