@@ -274,7 +274,7 @@ def _left_by(
     below=1.0,
     level=lambda m: m,
 ):
-    """An answer from the lead later and its attention, the share of the choice, and what both sides leave."""
+    """An answer from the lead later and its attention, the share of the better token, and what both ends leave."""
 
     def answer(factor, lead, tau, level_later, upper, lower):
         if tau > 0:
@@ -293,7 +293,7 @@ _left = _left_by()
 
 
 def later_attention(factor, lead, tau, level, upper, lower):
-    """The attention of the choice `factor` times as many steps later."""
+    """The attention of the better token `factor` times as many steps later."""
     return _left(factor, lead, tau, level, upper, lower)
 
 
@@ -331,7 +331,7 @@ LEFT = Exercise(
     cases=_left_cases,
     misconceptions=known(
         _left_by(share=lambda m, upper, lower: (upper - m) / (upper - lower)),
-        "That is the share of the other token. The choice is the one with `upper`.",
+        "That is the share of the other token. The better token is the one with `upper`.",
         _left_by(level=lambda m: 1.0),
         "The mixture lies where `level` says; only in the limit is that 1.",
         _left_by(above=None, below=None),
@@ -343,13 +343,13 @@ LEFT = Exercise(
         _left_by(below=None),
         "If both outputs are below the level, the sequence pushes whatever it mixes: 1.",
         _left_by(above=1.0),
-        "The choice does not win where both outputs are above the level: its sequence does not push; the "
-        "others push its lead down. 0 is left.",
+        "The better token does not win where both outputs are above the level: its sequence does not push; "
+        "the others push its lead down. 0 is left.",
         _left_by(above=1.0, below=0.0),
         "The ends are exchanged. With both outputs above the level the sequence never pushes; the others "
         "take its lead down; with both below it pushes whatever it mixes.",
         _left_by(below=0.0),
-        "If both outputs are below the level, the sequence pushes its choice up, whatever it mixes: 1.",
+        "If both outputs are below the level, the sequence pushes its better token up, whatever it mixes: 1.",
         _left_by(above=np.nan),
         "No mixture is at the level, but some attention is left: the sequence never pushes, and the others "
         "take its lead down without end.",

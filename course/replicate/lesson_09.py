@@ -5,8 +5,22 @@ from torch import Tensor
 
 from course.replicate.stored import Measured
 from mini_attn import data, geometry, heads, models, optim, svm, train
+from mini_attn.sweep.design import batch_seed
 
 N, T, D = 4, 4, 6
+
+
+def problems(trials, shape, **cell):
+    """Tokens (trials, n, T, d) and labels (trials, n) of a stored sweep, as arrays: its batches of 120.
+
+    Args:
+        shape: n, T and d. cell: the values of the sweep's parameters that are not paired.
+    """
+    drawn = [
+        data.random_tokens(*shape, trials=120, seed=batch_seed(0, cell, first))
+        for first in range(0, trials, 120)
+    ]
+    return [torch.cat([getattr(tokens, part) for tokens in drawn]).numpy() for part in "Xy"]
 
 
 def train_both(tokens, ratio, steps, lr=0.1):

@@ -26,10 +26,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from scipy.optimize import brentq
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
+from course.replicate.lesson_09 import problems
 from mini_attn import data, plots, svm, widgets
 
 plots.style()
@@ -72,25 +74,30 @@ def attention(p, X):
 # With the *scores* $\gamma_{it} = y_i\, v \cdot x_{it}$ we compute the forces $-\nabla_v L$ and
 # $-\nabla_p L$.
 #
-# <details><summary>Formulas, for two tokens a sequence</summary>
+# <details><summary>Formulas</summary>
+#
+# With $a_{it}$ for the heaviest token of sequence $i$ less its token $t$,
 #
 # $$-\nabla_v L = \frac1n \sum_i |\ell'(u_i)|\, y_i\, \bar x_i, \qquad -\nabla_p L
-# = \frac1n \sum_i |\ell'(u_i)|\, s_{i1} s_{i2}\, (\gamma_{i2} - \gamma_{i1})\, (x_{i2} - x_{i1}) .$$
+# = \frac1n \sum_i |\ell'(u_i)| \sum_t s_{it}\, (u_i - \gamma_{it})\, a_{it} .$$
+#
+# (As $\sum_t s_{it}\, (u_i - \gamma_{it}) = 0$, any other point of the sequence would do in the place of the
+# heaviest token; this one keeps rounding errors small.)
 # </details>
 
 
 # %%
 def forces(v, p, X, y):
     """-grad_v L and -grad_p L for B runs, (B, d) each, over the largest |l'| of a run, and that, (B, 1)."""
-    between = X[:, :, 1] - X[:, :, 0]  # (B, n, d)
-    s = attention(p, X)
-    seen = (s[..., None] * X).sum(axis=2)
-    slope = -np.logaddexp(0, y * np.einsum("bid,bd->bi", seen, v))  # log |l'|
+    s = attention(p, X)  # (B, n, T)
+    scores = y[..., None] * np.einsum("bitd,bd->bit", X, v)
+    u = (s * scores).sum(axis=2)
+    slope = -np.logaddexp(0, u)  # log |l'|
     largest = slope.max(axis=1, keepdims=True)
     weight = np.exp(slope - largest)  # |l'| itself underflows
-    gain = y * np.einsum("bid,bd->bi", between, v)  # difference of the scores
-    on_v = np.einsum("bi,bid->bd", weight * y, seen) / len(y)
-    on_p = np.einsum("bi,bid->bd", weight * s[..., 0] * s[..., 1] * gain, between) / len(y)
+    a = np.take_along_axis(X, s.argmax(axis=2)[..., None, None], axis=2) - X
+    on_v = np.einsum("bit,bitd->bd", (weight * y)[..., None] * s, X) / y.shape[-1]
+    on_p = np.einsum("bit,bitd->bd", weight[..., None] * s * (u[..., None] - scores), a) / y.shape[-1]
     return on_v, on_p, np.exp(largest)
 
 
@@ -120,7 +127,7 @@ def separately(on_v, on_p, largest):
 # %%
 def descend(X, y, speed, steps, lr=0.1, every=1, rule=separately):
     """The paths of v and p, (1 + steps / every, B, d) each, for B runs from zero."""
-    # X (B, n, 2, d) or (n, 2, d), speed (B,) or a number
+    # X (B, n, T, d) or (n, T, d), speed (B,) or a number
     X, speed = X.reshape(-1, *X.shape[-3:]), np.reshape(speed, (-1, 1))
     B = max(len(X), len(speed))
     X = np.broadcast_to(X, (B, *X.shape[1:]))
@@ -144,7 +151,6 @@ path_v, path_p = descend(X, y, [speed for _, speed in six], steps=1000)
 print("six runs: lift 0, then lift 0.5, each at speeds 0.25, 0.5, 2")
 v_at, p_at = (degrees(path[-1]).round(1) + 0.0 for path in (path_v, path_p))  # + 0.0: no "-0."
 print("angles of v:", v_at, "  angles of p:", p_at)
-print(f"attention on the second tokens: at least {attention(path_p[-1], X)[..., 1].min():.4f}")
 assert abs(degrees(path_v[-1]) - 90).max() < 0.6
 assert abs(degrees(path_p[-1, :3]) - degrees(np.array([4, 1]))).max() < 0.3
 
@@ -187,7 +193,7 @@ show(
 # give directions only: a path along a ray may keep a bounded distance from it.
 #
 # At lift $\frac12$: there the *speed* of the head decides the *direction* of the prompt, and two of the three
-# paths follow neither ray. At lift 0 all three paths go the same way.
+# paths follow neither ray. At lift 0 all three agree.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.2 The head's SVM
@@ -203,7 +209,6 @@ show(
 #
 # Its margin $1/\|v_{\mathrm{mm}}\|$ is the **label margin** of the choice $\alpha$. The sequences with
 # $y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} = 1$ are the *support sequences*, and their set is $\mathcal S$.
-# (In code: `svm.label_problem`, `svm.solve`.)
 
 
 # %%
@@ -275,14 +280,14 @@ check("09.1", freeing_lift)
 #
 # We call the numbers on the right the *sides*. They go down to 0 and no further, because with a negative lead
 # $\alpha_i$ would not be the choice. The Att-SVM of lesson 06, with the side 1 everywhere, is now called
-# *tight*. (`svm.token_problem` lists the $a_{it}$ as its rows.)
+# *tight*.
 
 
 # %%
-def token_svm(X, sides):
-    """min ||p|| s.t. p.(x_i2 - x_it) >= sides, for sequences that select their second token."""
-    rows = svm.token_problem(torch.tensor(X), torch.ones(len(X), dtype=torch.int64)).a
-    return svm.solve(svm.HardMarginProblem(rows, None, torch.as_tensor(sides).to(rows))).value.numpy()
+def token_svm(X, sides, choice=1):
+    """min ||p|| s.t. p.a_it >= sides (..., n), for X (..., n, T, d); 1 is the second token of each."""
+    selected = torch.tensor(np.broadcast_to(choice, X.shape[:-2]))
+    return svm.solve(svm.token_problem(torch.tensor(X), selected, torch.tensor(1.0 * sides))).value.numpy()
 
 
 for lift in (0.0, 0.5):
@@ -300,14 +305,14 @@ for lift in (0.0, 0.5):
 # small exponent is a strong force.**
 #
 # Suppose that $p$ *walks straight on*: the direction of its steps settles on that of
-# $\sum \lambda_{it}\, a_{it}$ with $\lambda_{it} \ge 0$, and the forces come into proportion to the
+# $\sum \lambda_{it}\, a_{it}$ with $\lambda_{it} \ge 0$, and the forces tend to proportion to the
 # $\lambda_{it}$. A comparison with $\lambda_{it} > 0$ *pushes*, and so does its sequence; the others are
 # *idle*. (That $v$ walks straight on means the same, with $y_i\, x_{i\alpha_i}$ and multipliers $\mu_i$ in
 # the place of $a_{it}$ and $\lambda_{it}$.) Let every comparison have $g_{it} > 0$ at $v_{\mathrm{mm}}$, the
-# idle ones too. For those that push
+# idle ones too. For those that push, up to factors that tend to 1,
 #
-# $$g_{it}\, e^{-E_{it}} = C\, \lambda_{it} , \qquad\text{that is}\qquad
-# E_{it} = \log\frac{g_{it}}{\lambda_{it}} - \log C ,$$
+# $$g_{it}\, e^{-E_{it}} \sim C\, \lambda_{it} , \qquad\text{that is}\qquad
+# E_{it} = \log\frac{g_{it}}{\lambda_{it}} - \log C + o(1) ,$$
 #
 # where $C$ changes from step to step but is the same for all. The exponents grow without end. The
 # factors $g_{it}$ all grow in proportion to $\|v\|$, so their logarithms differ by bounded amounts. To first
@@ -359,8 +364,7 @@ speeds = factors / (2 * lifts[:, None])  # (3, 6)
 ends = descend(X.repeat(6, axis=0), y, speeds.ravel(), steps=2500, every=2500, lr=0.2)[1][-1]
 ends = degrees(ends).reshape(3, 6)  # with their sign: positive is above the first axis
 told = [[prompt_angle(lift, one) for one in row] for lift, row in zip(lifts, speeds, strict=True)]
-print(f"18 runs, angles from {ends.min().round(1) + 0.0} to {ends.max():.1f} degrees above the first axis")
-print(f"largest error of the predicted angle: {abs(ends - told).max():.2f} degrees")
+print(f"18 runs: largest error of the predicted angle {abs(ends - told).max():.2f} degrees")
 assert np.allclose(ends, told, atol=0.05), again.format("09.2")
 
 # %% jupyter={"source_hidden": true}
@@ -381,20 +385,20 @@ show(
 # **Figure 2.** Where $p$ ends: curves, predicted by exercise 09.2; markers, trained.
 #
 # **In general.** Far out $v \approx u_{\min}\, v_{\mathrm{mm}}$, where $u_{\min}$ is the smallest signed
-# output. So sequence $i$ has the signed output $u_{\min}\, u_i^*$, with
-# $u_i^* = y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} \ge 1$.
+# output. So sequence $i$ has the signed output $u_{\min}\, u_i^*$, with $u_i^* = y_i\, v_{\mathrm{mm}} \cdot
+# x_{i\alpha_i} \ge 1$.
 #
-# Call the smallest exponent $u_{\min} + \Delta$; this defines $\Delta$. (In lesson 05 $\Delta_t$ was any
-# lead.) It is at least the smallest lead, so it grows without end where attention decides. That every
-# exponent is at least as large reads, after division by $\Delta$,
+# Let $u_{\min} + \Delta_E$ be the smallest exponent. Then $\Delta_E$ is at least the smallest lead, so it
+# grows without end where attention decides. That every exponent is at least as large reads, after division by
+# $\Delta_E$,
 #
-# $$u_{\min}\, u_i^* + p \cdot a_{it} \ge u_{\min} + \Delta \qquad\text{or}\qquad
-# \frac{p}{\Delta} \cdot a_{it} \ge 1 - \kappa\, (u_i^* - 1), \quad \kappa = \frac{u_{\min}}{\Delta} .$$
+# $$u_{\min}\, u_i^* + p \cdot a_{it} \ge u_{\min} + \Delta_E \qquad\text{or}\qquad
+# \frac{p}{\Delta_E} \cdot a_{it} \ge 1 - \kappa\, (u_i^* - 1), \quad
+# \kappa = \frac{u_{\min}}{\Delta_E} .$$
 #
-# Only comparisons with equality push. (Equality *in the limit*: a gap that stays after the division by
-# $\Delta$ is unbounded before it, and the force vanishes next to the others.) So the direction of $p$ is a
-# sum of *their* $a_{it}$ with positive $\lambda_{it}$. Together with the inequalities, these are the KKT
-# conditions (lesson 02) of the shortest $p$.
+# In the limit only comparisons with equality push: a gap that stays after the division by $\Delta_E$ was
+# unbounded before it. So the direction of $p$ is a sum of *their* $a_{it}$ with positive $\lambda_{it}$.
+# Together with the inequalities, these are the KKT conditions (lesson 02) of the shortest $p$.
 #
 # > **Softened Att-SVM** for $\kappa \ge 0$
 # >
@@ -411,20 +415,14 @@ show(
 # > $$\frac{p}{\|p\|} \to \frac{p(\kappa)}{\|p(\kappa)\|} \qquad\text{and}\qquad
 # > \frac{\|v\|}{\|p\|} \to \kappa\, \frac{\|v_{\mathrm{mm}}\|}{\|p(\kappa)\|} .$$
 #
-# The second limit follows from $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\, p(\kappa)$. It
-# gives each ratio exactly one $\kappa$: $\kappa/\|p(\kappa)\|$ is continuous, since the solution of an SVM is
-# continuous in its sides; and as $\kappa$ grows the constraints weaken and $\|p(\kappa)\|$ does not grow, so
-# the quotient increases strictly, from 0 without end.
-
-
-# %%
-for kappa in (0.2, 0.5, 0.9):
-    p = token_svm(toy(0.5)[0], np.maximum(0, 1 - kappa * (output_of_v_mm[0.5] - 1)))
-    told = prompt_angle(0.5, kappa / np.linalg.norm(p))  # the ratio, since ||v_mm|| = 1
-    print(f"lift 0.5, kappa {kappa}: softened SVM {degrees(p):.2f} degrees, exercise 09.2 {told:.2f}")
-    assert np.isclose(degrees(p), told, atol=0.01), again.format("09.2")
-
-# %% [markdown]
+# <details><summary>Why the second limit, and why each ratio has one $\kappa$</summary>
+#
+# It follows from $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta_E\, p(\kappa)$. The quotient
+# $\kappa/\|p(\kappa)\|$ is continuous, since the solution of an SVM is continuous in its sides; and as
+# $\kappa$ grows the constraints weaken and $\|p(\kappa)\|$ does not grow, so the quotient increases strictly,
+# from 0 without end.
+# </details>
+#
 # **Relaxed means that the head grows fast enough.** From some ratio on, the *critical ratio*, $p(\kappa)$ is
 # the relaxed solution $p_{\mathrm{rel}}$. In the toy the critical ratio is $\frac{1}{2b}$: there the curves
 # of Figure 2 meet 0.
@@ -468,9 +466,10 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.5 Plain gradient descent
 #
-# In plain gradient descent nobody sets the speed. The force on $v$ is $|\ell'|$ times a point of fixed size.
-# The force on $p$ has two more factors: attention, $s_{it} \approx e^{-\Delta}$, and a difference of scores,
-# which is in proportion to $\|v\|$. Dividing the two gives
+# In plain gradient descent nobody sets the speed. From here on $\Delta$ is the smallest lead in $\mathcal S$.
+# The force on $v$ is $|\ell'|$ times a point of fixed size. The force on $p$ has two more factors: attention,
+# $s_{it} \approx e^{-\Delta}$, and a difference of scores, which is in proportion to $\|v\|$. Dividing the
+# two gives
 #
 # $$e^{\Delta}\, d\Delta \;\propto\; \|v\|\, d\|v\| \qquad\text{so that}\qquad
 # \Delta \approx 2 \log \|v\| + \text{const} .$$
@@ -479,19 +478,15 @@ widgets.sliders(
 # $p$ should *end* at the relaxed SVM. **How near does it get?**
 #
 # Let the conditions of section 9.4 hold for the relaxed SVM, except that the ratio now grows without end.
-# Then only comparisons in $\mathcal S$ push. Write both solutions with their multipliers,
-# $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$ over those that push, and
-# $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$ over $\mathcal S$. Let all these $\mu_i$ be positive
-# and the $y_i\, x_{i\alpha_i}$ in $\mathcal S$ independent. Then the signed outputs in $\mathcal S$ differ by
-# bounded amounts only, and so do $\Delta$ and the smallest lead in $\mathcal S$. From here on $\Delta$ is
-# exactly that lead, in the stored runs of section 9.6 too. For those that push
-#
-# $$p \cdot a_{it} - \Delta \to c_{it}, \qquad\text{the smallest } c_{it} \text{ being } 0 .$$
+# Then only comparisons in $\mathcal S$ push. Write both solutions with their multipliers, $p_{\mathrm{rel}} =
+# \sum \lambda_{it}\, a_{it}$ over those that push, and $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$
+# over $\mathcal S$. Let all these $\mu_i$ be positive and the $y_i\, x_{i\alpha_i}$ in $\mathcal S$
+# independent. Then the signed outputs in $\mathcal S$ differ by bounded amounts only, and so do $\Delta$ and
+# $\Delta_E$. For those that push, $p \cdot a_{it} - \Delta$ tends to a constant $c_{it}$, the smallest being
+# 0.
 #
 # The two SVMs give the constants $c_{it}$: the forces on $p$ are in proportion to the $\lambda_{it}$ (section
-# 9.4), and in the same way those on $v$ to the $\mu_i$.
-#
-# Then
+# 9.4), and in the same way those on $v$ to the $\mu_i$. Then
 #
 # $$p = \Delta\, p_{\mathrm{rel}} + \text{a bounded rest} .$$
 #
@@ -549,7 +544,7 @@ check("09.3", lasting_leads)
 # In the toy with lift $\frac12$ sequences 1 and 2 are mirror images, with equal $c_{it}$. We also train with
 # $(2, -1)$ in place of $(1, -1)$; $v_{\mathrm{mm}}$ and $\mathcal S$ stay the same.
 #
-# Plain descent is slow. A faster run divides both gradients by the length of the two taken *as one* vector,
+# A faster run than plain descent divides both gradients by the length of the two taken *as one* vector,
 # and for small steps that is the same flow with another clock (section 6.4). **Predict** for $(2, -1)$: does
 # the angle to $p_{\mathrm{rel}}$ only fall?
 
@@ -631,21 +626,18 @@ show(
 # **Figure 3.** The size of the angle from $p$ to $p_{\mathrm{rel}}$, from step 2 on (blue starts above the
 # frame). Dashed: if the leads differed by $\log 2$ from the start.
 #
-# No: with $(2, -1)$ $p$ turns **towards $p_{\mathrm{rel}}$, then away, then back**, all the while below it,
-# and the plain run ends on the way out. The angle follows the quotient of the two leads' difference and
-# $\Delta$: about 0.03 at step 36, 0.10 at step 200, 0.05 at the end. The run as one ends at $\|v\| = 999$.
-# Since $\|v\|$ grows like $\log t$ in plain descent (lesson 01, as $\|v_{\mathrm{mm}}\| = 1$), that would
-# take about $e^{999}$ plain steps.
+# No: with $(2, -1)$ $p$ turns **towards $p_{\mathrm{rel}}$, then away, then back**, and the plain run ends on
+# the way out. The angle follows the quotient of the two leads' difference and $\Delta$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Problems at random
 #
 # We take 360 random problems of $n = 4$ sequences with $T = 4$ tokens, uniform on the unit sphere in $d = 6$
-# dimensions, and labels from a fair coin. Each is trained at three speeds, normalised as in section 9.1, with
+# dimensions, and fair random labels. Each is trained at three speeds, normalised as in section 9.1, with
 # 30,000 steps of 0.1 for $p$. (`measured` loads the stored runs of
 # [`lesson_09.py`](../course/replicate/lesson_09.py).)
 #
-# Here the choice $\alpha$ is *read off the end of the run*: the heaviest token of each sequence. It gives the
+# The choice $\alpha$ is *read off the end of the run*: the heaviest token of each sequence. It gives the
 # SVMs, and $\omega$ gives $\kappa$. A run is **decided** at a step where every sequence has at least 0.99 of
 # its attention on one token. We *compare* the runs that are decided at the end and whose tight and relaxed
 # SVMs are over 8 degrees apart. The $g_{it}$ go unchecked. **Predict:** is a head of speed 8 fast enough for
@@ -665,19 +657,47 @@ print("Within a degree: v of the label SVM, p of the tight, the relaxed, the sof
 print("  speed  decided of 360      of these v    compared", *(f"{name:>9s}" for name in names))
 for speed, numbers in zip([*joint.speed.values, "all"], [*counts.T, counts.sum(axis=1)], strict=True):
     print("{:>7} {:15d} {:15d} {:11d} {:9d} {:9d} {:9d}".format(speed, *numbers))
-typical = angle.v.sel(steps=30_000).where(decided).median("trial").values
-print("v to the label SVM, median degrees at the three speeds: {:.2f}, {:.2f}, {:.2f}".format(*typical))
 assert counts.sum(axis=1).tolist() == [969, 941, 459, 131, 42, 449]
 
 # %% [markdown]
 # Not in most of them: of the 87 compared runs at speed 8 only 35 end within a degree of the relaxed SVM.
 # **Within a degree of the softened SVM end all 87, and 449 of the 459 at the three speeds.** The other ten we
-# did not look into. Of the 28 runs whose $v$ is over a degree off its label SVM, 25 have speed 0.125, where
-# $\|v\|$ is 375 at most and the median angle largest.
+# did not look into.
+#
+# We repeat one of these runs up to step 3,000, and solve $\kappa\, \|v_{\mathrm{mm}}\| / \|p(\kappa)\| =
+# \omega$ for $\kappa$.
+
+# %%
+X, y = (part[14] for part in problems(360, (4, 4, 6)))  # tokens and labels of run 14
+v, p = (path[-1] for path in descend(X, y, joint.speed.values, steps=3000, every=3000))
+alpha = attention(p, X).argmax(axis=2)[0]  # here the choice is the same at the three speeds
+v_mm = label_svm(X[range(4), alpha], y)
+spare = y * (X[range(4), alpha] @ v_mm) - 1  # u* - 1
+
+
+def softened(kappa):
+    return token_svm(X, np.maximum(0, 1 - kappa * spare), alpha)
+
+
+def excess(kappa, speed):
+    return kappa * np.linalg.norm(v_mm) - speed * np.linalg.norm(softened(kappa))
+
+
+print("run 14, degrees from p to the tight, relaxed, softened SVM; stored; stored at 30,000")
+for k, speed in enumerate(joint.speed.values):
+    kappa = brentq(excess, 0, 100, args=(speed,))  # the zero of an increasing function
+    limits = [softened(0), token_svm(X, spare < 1e-4, alpha), softened(kappa)]
+    here = np.degrees(np.arccos(unit(np.array(limits)) @ unit(p[k])))
+    kept = np.array([angle[name].sel(speed=speed)[:, 14].values for name in names]).T  # at the two steps
+    print(f"speed {speed:5}, kappa {kappa:.2f}:", here.round(2), *kept.round(2))
+    assert np.allclose(here, kept[0], atol=0.01)
+
+# %% [markdown]
+# These are the stored angles. At step 30,000 $p$ is within 0.15 degrees of the softened SVM, at speed 8 too.
 #
 # **As one**, near the path of plain descent, we train 240 such problems at each of four sizes, with steps of
 # 0.1 for the pair $(v, p)$. The choice, and with it $p_{\mathrm{rel}}$, is read off at steps 3,000 and
-# 30,000; in the runs of the table it is the same at both.
+# 30,000; in the runs counted it is the same at both.
 
 
 # %%
@@ -686,70 +706,90 @@ stored = measured("09.pair").load()  # 960 problems trained as one, after 3,000 
 undecided = stored.most.values < 0.99  # (4 sizes, 2 times, 240 runs, 8 sequences)
 both = ~undecided.any(axis=(1, 3))  # decided at both steps
 off, Deltas = np.degrees(np.arccos(stored.relaxed.values.clip(max=1))), stored.Delta.values
-print("                       degrees to p_rel: medians       Delta: medians")
-print(" n  T   d  decided    3,000  30,000  quotient     3,000  30,000  quotient")
-shapes = [" 3  2   5", " 4  4   6", " 6  3   9", " 8  3  12", "     all"]
-groups = [*(both & row for row in np.eye(4, dtype=bool)[..., None]), both]
-for shape, group in zip(shapes, groups, strict=True):
-    print(f"{shape} {group.sum():8d}", end=" ")
-    for part in (off, Deltas):
-        early, late = part[:, 0][group], part[:, 1][group]
-        print(f"{np.median(early):8.2f} {np.median(late):7.2f} {np.median(late / early):9.2f}", end="  ")
-    print()
+for name, part in (("degrees to p_rel", off), ("Delta", Deltas)):
+    early, late = part[:, 0][both], part[:, 1][both]
+    numbers = np.median([early, late, late / early], axis=1)
+    print("{} runs, median {}: {:.2f}, later {:.2f}, quotient {:.2f}".format(both.sum(), name, *numbers))
 assert both.sum() == 415
 assert not np.nan_to_num(np.diff(stored.choice.values, axis=1))[:, 0][both].any()  # the same choice
 
 # %% [markdown]
-# **After 30,000 steps $p$ is still 5.8 degrees away from the relaxed SVM**, in the median: this is how near
-# it gets. From step 3,000 on the angle fell to 0.69 of it, $1/\Delta$ to 0.63. (No test of that law: $\Delta$
-# grows by about the same factor at every size.)
+# **After 30,000 steps $p$ is still 5.8 degrees away from the relaxed SVM**, in the median. From
+# step 3,000 on the angle fell to 0.69 of it, $1/\Delta$ to 0.63.
+#
+# But is it the relaxed SVM that $p$ nears, or the tight one? In most of these runs the two nearly coincide.
+# We repeat those in which they are over 8 degrees apart, with ten times longer steps, ten times fewer.
+
+# %%
+found = []  # for each size: degrees to the two SVMs at two steps, (2, runs, 2)
+for row, (n, T, d) in enumerate([(3, 2, 5), (4, 4, 6), (6, 3, 9), (8, 3, 12)]):
+    X, y = (part[both[row]] for part in problems(240, (n, T, d), n=n))
+    alpha, in_S = (stored[name].values[row, 1][both[row], :n] for name in ("choice", "in_S"))
+    two = [unit(token_svm(X, sides, alpha.astype(int))) for sides in (np.ones(in_S.shape), in_S)]
+    apart = (two[0] * two[1]).sum(axis=1) < np.cos(np.radians(8))
+    p = descend(X[apart], y[apart], 1.0, steps=3000, lr=1.0, every=300, rule=as_one)[1]
+    # with such steps a few runs choose other tokens than the stored ones; they count too
+    found.append(np.degrees(np.arccos(np.einsum("kbd,sbd->kbs", unit(p[[1, 10]]), np.array(two)[:, apart]))))
+tight, relaxed = np.median(np.concatenate(found, axis=1), axis=1).T
+print("apart, at the four sizes:", [one.shape[1] for one in found], end="; median degrees to the ")
+print("tight SVM {:.0f}, later {:.0f}; to the relaxed one {:.0f}, later {:.0f}".format(*tight, *relaxed))
+assert relaxed[1] < 9 < 13 < tight.min()
+
+# %% [markdown]
+# It is the relaxed one: the angle to it falls, that to the tight SVM does not.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 What attention is left
 #
 # In the other runs some sequence is **undecided** at one of the two steps: no token has 0.99 of its
-# attention. We take as the choice $\alpha_i$ of such a sequence **that one of its two heaviest tokens which
-# has the larger score at the run's $v$**, since the force of the two moves $p$ towards it.
+# attention. Of its two heaviest tokens we call the one with the larger score at the run's $v$ the **better
+# token**. The force of the two moves $p$ towards it, so in the SVMs it stands in for the choice.
 #
-# Outside $\mathcal S$ let $p \cdot a_{it}$ be the lead of the choice over the other of the two tokens, and
-# $\tau = p_{\mathrm{rel}} \cdot a_{it} \ge 0$ the same lead at $p_{\mathrm{rel}}$. We take over
-# $p = \Delta\, p_{\mathrm{rel}} +$ a bounded rest from section 9.5, although its argument does not cover
-# undecided sequences:
-#
-# $$p \cdot a_{it} = \tau\, \Delta + \text{a bounded rest} .$$
+# Outside $\mathcal S$ let $p \cdot a_{it}$ be the lead of the better token over the other of the two, and
+# $\tau = p_{\mathrm{rel}} \cdot a_{it} \ge 0$ the same lead at $p_{\mathrm{rel}}$. We take over $p = \Delta\,
+# p_{\mathrm{rel}} +$ a bounded rest from section 9.5, although its argument does not cover undecided
+# sequences. Then the lead is $\tau\, \Delta +$ a bounded rest.
 #
 # **If $\tau > 0$** the lead grows without end. The sequence decides, but late, since $\Delta$ grows only
 # like $2 \log \|v\|$.
 #
 # **If $\tau = 0$**, the side 0 is met with equality. Suppose that its multiplier $\lambda_{it}$ is positive
-# (we check $\tau$ alone). As $p_{\mathrm{rel}}$ is the sum of all $\lambda\, a$ that push,
-#
-# $$0 = p_{\mathrm{rel}} \cdot a_{it} = \text{the part of the others} + \lambda_{it}\, \|a_{it}\|^2 .$$
-#
-# So the others lower this lead, and it stays bounded only if its own sequence pushes too. While both tokens
-# keep weight, the attention in that force is no small factor, so its exponent is $u_i$ alone. The exponent of
-# those that push in $\mathcal S$ is $u_{\min} + \Delta$, up to a bounded amount. Both forces carry a factor
-# in proportion to $\|v\|$ and change $p$ equally fast, so the two exponents differ by a bounded amount only.
-# Division by $u_{\min}$ gives the output of the mixture at $v_{\mathrm{mm}}$:
+# (we check $\tau$ alone). As $p_{\mathrm{rel}}$ is the sum of all $\lambda\, a$ that push, $0 =
+# p_{\mathrm{rel}} \cdot a_{it}$ is the part of the others and $\lambda_{it}\, \|a_{it}\|^2 > 0$ together. So
+# the others lower this lead, and it stays bounded only if its own sequence pushes as strongly as they do,
+# that is if their exponents differ by a bounded amount. Theirs is $u_{\min} + \Delta$, and its own is $u_i$
+# while both tokens keep weight:
 #
 # $$u_i = u_{\min} + \Delta + \text{a bounded amount}, \qquad
-# \frac{u_i}{u_{\min}} \approx 1 + \frac{\Delta}{u_{\min}} ,$$
+# \frac{u_i}{u_{\min}} \approx 1 + \frac{\Delta}{u_{\min}} .$$
 #
-# the second up to the order $1/u_{\min}$. We call $1 + \Delta / u_{\min}$ the **level**. It sinks to 1, and
-# on its way it tells more than 1 would: $\Delta$ grows, what it leaves out does not. **So not a token but the
-# mixture comes near the level**, if it can: a mixture below it has the smaller exponent, and its force raises
-# the lead; above the level the others lower it.
+# <details><summary>Why</summary>
+#
+# While both tokens keep weight, the attention in the force is no small factor, so the exponent is $u_i$. The
+# exponent of those that push in $\mathcal S$ is $u_{\min} + \Delta_E$, that is $u_{\min} + \Delta$ up to a
+# bounded amount. Both forces carry a factor in proportion to $\|v\|$ and change $p$ equally fast.
+#
+# For the second, $v - u_{\min}\, v_{\mathrm{mm}}$ stays bounded, like $p - \Delta\, p_{\mathrm{rel}}$ and for
+# the same reason. So $u_i / u_{\min}$ is the output of the mixture at $v_{\mathrm{mm}}$, up to the order
+# $1/u_{\min}$.
+# </details>
+#
+# The quotient is about the mixture's output at $v_{\mathrm{mm}}$. We call $1 + \Delta / u_{\min}$ the
+# **level**. It sinks to 1, and on its way it tells more than 1 would: $\Delta$ grows, what it leaves out does
+# not. **So not a token but the mixture comes near the level**, if it can: a mixture below it has the smaller
+# exponent, and its force raises the lead; above the level the others lower it. If both tokens stay above it,
+# they lower it without end: then the other token becomes the choice, with another $p_{\mathrm{rel}}$.
 
 # %% [markdown]
 # ### Exercise 09.4: What attention is left
 #
 # ★★☆ · 10 minutes
 #
-# Two tokens share the attention of a sequence outside $\mathcal S$. At $v_{\mathrm{mm}}$ its choice has the
-# output `upper`, the other token `lower`. The lead is `lead`; `tau` is $\tau$. Predict the attention of the
-# choice after `factor` times as many steps of the run as one ($\|v\|$ grows like them), when the level is
-# `level`. If $\tau > 0$, the bounded rest stays as it is; if $\tau = 0$, there was time enough to
-# reach the level, or the end if no mixture reaches it.
+# Two tokens share the attention of a sequence outside $\mathcal S$. At $v_{\mathrm{mm}}$ the better token has
+# the signed output `upper`, the other `lower`. The better token has the lead `lead`; `tau` is $\tau$. Predict
+# its attention after `factor` times as many steps of the run as one ($\|v\|$ grows like them), when the level
+# is `level`. If $\tau > 0$, the bounded rest stays as it is; if $\tau = 0$, there was time enough to reach
+# the level, or else attention 0 or 1.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -766,7 +806,7 @@ assert not np.nan_to_num(np.diff(stored.choice.values, axis=1))[:, 0][both].any(
 # %%
 @exercise("09.4")
 def later_attention(factor, lead, tau, level, upper, lower):
-    """Return the attention of the choice, a float, for six numbers, tau >= 0 and upper > lower."""
+    """Return the better token's attention, a float, for six numbers, tau >= 0 and upper > lower."""
     ### BEGIN SOLUTION
     if tau > 0:
         return 1 / (1 + np.exp(-(lead + 2 * tau * np.log(factor))))
@@ -796,57 +836,69 @@ Delta_toy = np.einsum("kbd,bid->kbi", p, X[:, :2, 1]).min(axis=-1)
 u = y * np.einsum("kbit,bitd,kbd->kbi", attention(p, X), X, v)
 u_min = u.min(axis=-1)
 levels = 1 + (Delta_toy[3] + 2 * np.log(10)) / (10 * u_min[3])  # u_min grows like ||v||
-print("                step 300   step 3,000: foretold, with 1 for the level, found   step 10,000")
+print("                step 300   step 3,000: foretold, found   step 10,000")
 told = []
 for k, (first, q) in enumerate(third):
     tau = max(first, 0.0)
     told.append(later_attention(10, lead[3, k], tau, levels[k], 1 + q, q))
-    with_one = later_attention(10, lead[3, k], tau, 1.0, 1 + q, q)
-    numbers = tau, q, kept[3, k], told[k], with_one, kept[30, k], kept[100, k]
-    print("tau {:.1f}, q {:.1f} {:11.3f} {:22.3f} {:23.3f} {:6.3f} {:12.3f}".format(*numbers))
-for k in (0, 1):
-    print(f"q {third[k, 1]}, steps 1,000, 3,000, 10,000: u_3 - u_min", end=" ")
-    print((u[:, k, 2] - u_min[:, k])[[10, 30, 100]].round(2), end="   ")
-    print("Delta", Delta_toy[[10, 30, 100], k].round(2))
+    numbers = tau, q, kept[3, k], told[k], kept[30, k], kept[100, k]
+    print("tau {:.1f}, q {:.1f} {:11.3f} {:22.3f} {:6.3f} {:13.3f}".format(*numbers))
+print("q 0.2, 0.8, 1.2: angles of p at step 10,000", degrees(p[-1, :3]).round(1) + 0.0)
 assert abs(kept[30] - told).max() < 0.004, again.format("09.4")
 
 # %% [markdown]
 # The token with the *lower* score is left. **Right either way, this sequence does not push**, and the others
-# take its lead down. With $q = 0.2$ and $0.8$ the mixture is above 1 and on its way down, and the level says
-# where it has got to better than the 1 at which it ends. **The last two lines test the law itself:**
-# $u_3 - u_{\min}$ grows as $\Delta$ does and stays 2 below it, the bounded amount that the level leaves out.
+# take its lead down. Then $(0, q)$ is the choice, and $p$ has left $(2, 1)$, at 26.6 degrees, for the relaxed
+# SVM of this choice, $(1, 0)$.
 #
-# <details><summary>Why 2</summary>
-#
-# Sequences 2 and 3 push here: $(2, 1) = 5\, (1, -1) + 6\, (-\frac12, 1)$. Both factors $g$ are about $\|v\|$,
-# so the forces $e^{-(u_{\min} + \Delta)}$ and $e^{-u_3}\, s (1 - s)$ are as 5 to 6. In the end
-# $s (1 - s) = 0.16$, and $u_3 - u_{\min} - \Delta$ is $\log(0.16 \cdot \frac56)$, about $-2.01$.
-# </details>
+# With $q = 0.2$ and $0.8$ the mixture is still above its limit 1, where the attention would be $1 - q$; the
+# level says how far above.
 
 # %% [markdown]
 # ## 9.8 The same on random problems *(optional)*
 #
-# We take the sequences outside $\mathcal S$ that are undecided at step 3,000, from all 960 runs, and foretell
-# their attention at step 30,000, as if the two heaviest tokens of step 3,000 were alone and stayed the
-# heaviest. We compare three other guesses: the same with 1 for the level, that attention stays as it is, and
-# the constant that does best in hindsight.
+# First the toy once more: is the difference of $u_3$ and the level's $u_{\min} + \Delta$ bounded?
+
+# %%
+late = [10, 30, 100]  # steps 1,000, 3,000, 10,000
+for k in (0, 1):
+    above = (u[late, k, 2] - u_min[late, k]).round(2)
+    print(f"q {third[k, 1]}: u_3 - u_min", above, "  Delta", Delta_toy[late, k].round(2))
+
+# %% [markdown]
+# It is: $u_3 - u_{\min}$ grows as $\Delta$ does, and stays 2 below it.
+#
+# <details><summary>Why 2</summary>
+#
+# Sequences 2 and 3 push here: $(2, 1) = 5\, (1, -1) + 6\, (-\frac12, 1)$. Sequence 1 is idle, since its lead
+# at $(2, 1)$ is 3. As $\mu_1 = \mu_2$, the difference $u_1 - u_2$ tends to 0, and so $u_2$ is about
+# $u_{\min}$. Both factors $g$ are about $\|v\|$, so the forces $e^{-(u_{\min} + \Delta)}$ and $e^{-u_3}\, s
+# (1 - s)$ are as 5 to 6. In the end $s (1 - s) = 0.16$, and $u_3 - u_{\min} - \Delta$ is $\log(0.16 \cdot
+# \frac56)$, about $-2.01$.
+# </details>
+#
+# Now we take the sequences outside $\mathcal S$ that are undecided at step 3,000, from all 960 runs, and
+# foretell their attention at step 30,000, as if the two heaviest tokens of step 3,000 were alone and stayed
+# the heaviest. We compare three other guesses: the same with 1 for the level, that attention stays as it is,
+# and the constant that does best in hindsight.
 
 
 # %%
-# Stored too, for each run: u_min; for each sequence: choice, a token; lead and tau, see above; upper, lower,
-# see 09.4; output, that of the mixture at v_mm; in_S, 1 or 0. tau is NaN in the one run without a p_rel.
+# Stored too, for each run: u_min; for each sequence: choice (if undecided, the better token); lead and tau,
+# see above; upper, lower, see 09.4; output, that of the mixture at v_mm; in_S, 1 or 0. tau is NaN in the one
+# run without a p_rel.
 tau, lead, choice = stored.tau.values[:, 0], stored.lead.values.copy(), stored.choice.values
-lead[:, 1] *= np.where(choice[:, 1] == choice[:, 0], 1, -1)  # that of the choice at step 3,000
-stays, found = 1 / (1 + np.exp(-lead.swapaxes(0, 1)))  # attention of the choice at the two steps
+lead[:, 1] *= np.where(choice[:, 1] == choice[:, 0], 1, -1)  # that of the better token at step 3,000
+stays, found = 1 / (1 + np.exp(-lead.swapaxes(0, 1)))  # its attention at the two steps
 outside = undecided[:, 0] & (stored.in_S.values[:, 0] == 0)
 zero, positive = outside & (tau < 1e-4), outside & (tau > 0.01)
 u_mins = stored.u_min.values
 level = (1 + (Deltas[:, 0] + 2 * np.log(10)) / (10 * u_mins[:, 0]))[..., None]
 upper, lower = stored.upper.values[:, 0], stored.lower.values[:, 0]
 foretell = np.vectorize(later_attention, otypes=[float])
-told, with_one = (
-    foretell(10.0, lead[:, 0], np.where(positive, tau, 0.0), at, upper, lower) for at in (level, 1.0)
-)
+told = foretell(10.0, lead[:, 0], np.where(positive, tau, 0.0), level, upper, lower)
+with_one = told.copy()
+with_one[zero] = foretell(10.0, 0.0, 0.0, 1.0, upper[zero], lower[zero])  # 1 is the level's limit
 
 
 def within(guess, group, near):
@@ -855,30 +907,24 @@ def within(guess, group, near):
 
 
 hits, guesses = [], np.linspace(0, 1, 101)
-print("             within  sequences  foretold  with 1  as at 3,000  best constant")
+print("             within  sequences  foretold  as at 3,000  best constant  with 1 for the level")
 for name, group, near in (("tau = 0", zero, 0.01), ("tau = 0", zero, 0.003), ("tau > 0.01", positive, 0.01)):
     best = guesses[np.argmax([within(guess, group, near) for guess in guesses])]
-    hits.append([group.sum(), *(within(guess, group, near) for guess in (told, with_one, stays, best))])
-    print("{:12s} {:6} {:10d} {:9d} {:7d} {:12d} {:8d}, {:.2f}".format(name, near, *hits[-1], best))
-beyond, missed = zero & (lower >= 1), abs(found - told) >= 0.01
+    hits.append([group.sum(), *(within(guess, group, near) for guess in (told, stays, best))])
+    print("{:12s} {:6} {:10d} {:9d} {:12d} {:8d}, {:.2f}".format(name, near, *hits[-1], best), end="")
+    print(f"{within(with_one, group, near):23d}" if group is zero else "")
+beyond = zero & (lower >= 1)
 for step, k in (("3,000", 0), ("30,000", 1)):
     over = (stored.output.values[:, k] - 1) * u_mins[:, k, :, None]
     medians = np.median(over[zero & ~beyond]), np.median((Deltas[:, k, :, None] + 0 * over)[zero & ~beyond])
     print(f"tau = 0, a token below 1, step {step}: median", end=" ")
     print("of u - u_min {:.1f}, of Delta {:.1f}".format(*medians))
-for name, group in (("tau = 0, a token below 1", zero & ~beyond), ("tau > 0.01", positive)):
-    above = missed & group & (found > told)
-    print(f"{name}: {(missed & group).sum()} misses, {above.sum()} above; of these", end=" ")
-    print(f"{(above & (found < stays)).sum()} below their attention at step 3,000")
-other = (choice[:, 0] != choice[:, 1]) | (abs(stored.lower.values[:, 1] - lower) > 1e-3)
-counts = [(other & group & m).sum() for group in (zero, positive) for m in (True, missed)]
-print("another pair or v_mm at step 30,000: {} with tau = 0, {} missed; {} and {}".format(*counts))
-medians = np.median(stays[beyond]), np.median(found[beyond])
-print(f"both tokens above 1: {(found < stays)[beyond].sum()} of {beyond.sum()} lower their choice,", end=" ")
-print("medians {:.2f} and {:.2f}".format(*medians))
+lowered = (found < stays)[beyond].sum()
+print(f"tau = 0, both tokens above 1: {lowered} of {beyond.sum()} lower their better token's attention")
 between = outside & (tau >= 1e-4) & ~positive
 print(f"left out: {(undecided[:, 0] & ~outside).sum()} undecided in S, {between.sum()} with a tau between")
-assert [row[:3] for row in hits] == [[491, 335, 278], [491, 240, 47], [201, 134, 134]], again.format("09.4")
+assert [row[:2] for row in hits] == [[491, 335], [491, 240], [201, 134]], again.format("09.4")
+assert [within(with_one, zero, near) for near in (0.01, 0.003)] == [278, 47], again.format("09.4")
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(5.6, 4.4))
@@ -893,23 +939,24 @@ ax.set(xlabel="attention foretold from step 3,000", ylabel="attention at step 30
 ax.legend(loc="lower right", bbox_to_anchor=(1, 0.06))
 show(
     fig,
-    alt="Attention of the choice found at step 30,000 against the attention foretold: most points lie on the "
-    "diagonal from 0 to 1. Off it most circles are above and most triangles below. The squares, with both "
-    "tokens above 1, stand over 0 or right next to it, many at the bottom, the highest at 0.55.",
+    alt="Attention of the better token found at step 30,000 against the attention foretold: most points lie "
+    "on the diagonal from 0 to 1. Off it most circles are above and most triangles below. The squares, with "
+    "both tokens above 1, stand over 0 or right next to it, many at the bottom, the highest at 0.55.",
 )
 
 # %% [markdown]
-# **Figure 4.** Dashed: as foretold. **With $\tau = 0$ the attention is foretold within 0.01 for 335 of 491
-# sequences, and within 0.003 for 240**; with 1 in the place of the level for 278 and 47. From step 3,000 to
-# 30,000 the median of $u - u_{\min}$ grows by as much as that of $\Delta$ and is 2 below it both times, as in
-# the toy. (The $u$ here is $u_{\min}$ times the output of the mixture at $v_{\mathrm{mm}}$.)
+# **Figure 4.** Attention of the better token. Dashed: as foretold.
 #
-# Of the 135 blue misses 111 lie above the line; 92 of these are lower than at step 3,000, but not yet where
-# they should be. Of the 201 sequences with $\tau > 0.01$ 134 are foretold; but the constant 0.99 does well
-# too (103), since many have nearly decided. Their misses lie nearly all below the line; we did not find out
-# why. That another pair is the heaviest, or $v_{\mathrm{mm}}$ another one, explains at most 13 misses with
-# $\tau = 0$ and 14 of the others. All 28 sequences with both tokens above 1 lower their choice, as they
-# should, the median from 0.28 to 0.09.
+# **With $\tau = 0$ the attention is foretold within 0.01 for 335 of 491 sequences, and within 0.003 for
+# 240**; with 1 in the place of the level for 278 and 47. From step 3,000 to 30,000 the median of $u -
+# u_{\min}$ grows by as much as that of $\Delta$, as in the toy, and is 2 below it both times. (The $u$ here
+# is $u_{\min}$ times the output of the mixture at $v_{\mathrm{mm}}$.) Most blue misses lie above the line.
+#
+# Of the 201 sequences with $\tau > 0.01$ 134 are foretold; but the constant 0.99 does well too (103), since
+# many have nearly decided. Their misses lie nearly all below the line. We did not find out why, here or
+# there.
+#
+# All 28 sequences with both tokens above 1 lower the attention of their better token, as they should.
 
 # %% [markdown]
 # ## Questions
@@ -924,7 +971,9 @@ show(
 # <details><summary>Answer</summary>
 #
 # The ratio has to pass the critical one first, and even then the angle is of the order $1/\Delta$, with
-# $\Delta \approx 2 \log \log t$. In Figure 3 it grows for a while.
+# $\Delta \approx 2 \log \log t$. In Figure 3 it grows for a while. And the run as one ends there at $\|v\| =
+# 999$: since $\|v\|$ grows like $\log t$ in plain descent (lesson 01, as $\|v_{\mathrm{mm}}\| = 1$), that
+# would take about $e^{999}$ plain steps.
 # </details>
 
 # %%
@@ -945,6 +994,7 @@ progress("09")
 # | random, fixed speed: $v$ | label SVM | 941 of 969 runs within 1 degree |
 # | the same: $p$ | softened SVM | 449 of 459 compared runs within 1 degree |
 # | random, as one: $p$ | relaxed SVM, slowly | 415 runs: median angle 8.4, ten times later 5.8 degrees |
+# | where the two SVMs are apart | not tight | 89 runs: to tight 14, later 15; to relaxed 12, later 8 |
 # | undecided, $\tau = 0$: attention | exercise 09.4 | 335 of 491 within 0.01 (with level 1: 278) |
 
 # %% [markdown] slideshow={"slide_type": "skip"}

@@ -5,15 +5,16 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate import lesson_09
+from course.replicate import lesson_09, measured
 from mini_attn import data, models, optim, svm, train
 
 freeing_lift, _, lasting_leads, later_attention = (spec.reference for spec in exercises.exercises("09"))
 
 
 @pytest.mark.parametrize("size", [1.0, 30.0])
-def test_the_lessons_forces_are_the_librarys_gradients(size, lesson):
-    tokens = data.random_tokens(n=3, T=2, d=5, trials=4, seed=0)
+@pytest.mark.parametrize("T", [2, 4])
+def test_the_lessons_forces_are_the_librarys_gradients(T, size, lesson):
+    tokens = data.random_tokens(n=3, T=T, d=5, trials=4, seed=0)
     generator = torch.Generator().manual_seed(0)
     v, p = size * torch.randn(2, 4, 5, generator=generator, dtype=torch.float64)
     for k in range(4):
@@ -170,6 +171,29 @@ def test_with_both_outputs_beyond_the_margin_the_token_with_the_lower_score_is_l
     assert (np.diff(kept[[200, 1000, 3000, 6000]], axis=0) < 0).all()
     assert (kept[-1] < 0.005).all()
     assert [later_attention(30.0, 0.0, 0.0, m, 1 + q, q) for m in margin] == [0, 0]
+
+
+@pytest.mark.parametrize("q", [1.1, 1.3])
+def test_then_the_prompt_goes_to_the_relaxed_svm_of_the_other_token(q, lesson):
+    """(1, 0), not the (2, 1) of the better token, which the prompt is near for q = 0.5."""
+    X, y = lesson["toy"](0.0)
+    X[2] = [(0, q), (-0.5, 1 + q)]
+    sides = np.array([1, 1, 0])
+    np.testing.assert_allclose(lesson["token_svm"](X, sides), [2, 1], atol=1e-6)
+    np.testing.assert_allclose(lesson["token_svm"](X, sides, [1, 1, 0]), [1, 0], atol=1e-6)
+    _, p = lesson["descend"](X, y, 1.0, 6000, lr=0.5, rule=lesson["as_one"], every=6000)
+    assert abs(lesson["degrees"](p[-1, 0])) < 0.1
+
+
+@pytest.mark.parametrize("row", [0, 3])
+def test_the_problems_are_those_of_the_stored_runs(row, lesson):
+    """Of the first three of both batches: attention after 3,000 steps, as it is stored."""
+    n, (T, d) = list(lesson_09.SIZES.items())[row]
+    some = [0, 1, 2, 120, 121, 122]
+    X, y = (part[some] for part in lesson_09.problems(240, (n, T, d), n=n))
+    _, p = lesson["descend"](X, y, 1.0, 3000, rule=lesson["as_one"], every=3000)
+    stored = measured("09.pair").load().most.sel(n=n, steps=3000).values[some, :n]
+    np.testing.assert_allclose(lesson["attention"](p[-1], X).max(axis=-1), stored, atol=0.002)
 
 
 @pytest.mark.parametrize(("first", "second", "rate"), [((1, 1), (2, -1), 4 / 9), ((1, 3), (1.2, -3), 7.4534)])
