@@ -274,7 +274,7 @@ def _left_by(
     below=1.0,
     level=lambda m: m,
 ):
-    """An answer from the lead later and its attention, the share of the better token, and what both ends leave."""
+    """An answer from the lead later and its attention, the better token's share, and what both ends leave."""
 
     def answer(factor, lead, tau, level_later, upper, lower):
         if tau > 0:

@@ -994,7 +994,7 @@ progress("09")
 # | random, fixed speed: $v$ | label SVM | 941 of 969 runs within 1 degree |
 # | the same: $p$ | softened SVM | 449 of 459 compared runs within 1 degree |
 # | random, as one: $p$ | relaxed SVM, slowly | 415 runs: median angle 8.4, ten times later 5.8 degrees |
-# | where the two SVMs are apart | not tight | 89 runs: to tight 14, later 15; to relaxed 12, later 8 |
+# | where the two are apart | not tight | 89 runs: to tight 14, later 15; to relaxed 12, later 8 degrees |
 # | undecided, $\tau = 0$: attention | exercise 09.4 | 335 of 491 within 0.01 (with level 1: 278) |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
