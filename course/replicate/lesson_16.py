@@ -119,15 +119,6 @@ def foretell(new, data, W_hat):
     return kind, torch.where((kind == 2) | (kind == 5), by_law, torch.where(kind == 3, by_copies, highest))
 
 
-def most_wins(new, data):
-    """What follows the token with the most others below it, less those above; then copies, then the first."""
-    above, T = vocabulary.priorities(data), new.tokens.shape[-1]
-    copies = (new.tokens[..., :, None] == new.tokens[..., None, :]).sum(-1)
-    wins = (at_tokens(above.sum(-1) - above.sum(-2), new) * 1000 + copies) * T - torch.arange(T)
-    first = new.tokens.gather(-1, wins.argmax(-1, keepdim=True))
-    return new.following.gather(-1, first[..., 0])
-
-
 def chains(lengths, V=20):
     """Under each query q a chain that ends with q: 40 sequences (a_k, a_k+1, q, q, q), or of one token."""
     draw, rows = np.random.default_rng(1), []
@@ -149,21 +140,6 @@ def constant_steps(data, W_ov, eta, steps=500, every=50):
         with torch.no_grad():
             model.W_kq -= (eta / G.flatten(1).norm(dim=1))[:, None, None] * G
     return torch.stack(excess)
-
-
-def few_tokens(trials, seed):
-    """Under the query 3 six sequences of four tokens: copies of one of 0, 1, 2, the others the query.
-
-    Returns:
-        The data, which token is optimal (trials, 6), and in how many copies (trials, 6).
-    """
-    draw = np.random.default_rng(seed)
-    which = np.c_[np.tile([0, 1, 2], (trials, 1)), draw.integers(3, size=(trials, 3))]
-    which, copies = draw.permuted(which, axis=1), draw.integers(1, 4, size=(trials, 6))
-    rows = torch.tensor(np.where(np.arange(4) < copies[..., None], which[..., None], 3))
-    units, follow = torch.eye(8, dtype=torch.float64), (torch.arange(8) + 1) % 8
-    some = units.expand(trials, 8, 8), follow.expand(trials, 8), rows, torch.tensor(which + 1)
-    return vocabulary.NextTokens(*some), which, copies
 
 
 def off(data, model):
@@ -212,7 +188,7 @@ def ahead_without(data, out):
     return (loser - optimal).masked_fill(~out, -torch.inf), W
 
 
-def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21), steps=400):
+def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21), steps=400, lr=0.1):
     """Of ten data sets a seed: how many sequences are wrong, how many of these if trained alone, and in how
     many a loser is 1 or more ahead at the SVM of the right ones; of as many others, left out at random, in
     how many a loser is ahead, and in how many 1 or more; and the cosines of W to that SVM, of the data sets
@@ -221,7 +197,7 @@ def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21), steps=400):
     for seed in seeds:
         data, W_ov = confident(c, d, n, T, V, 10, seed)
         model = next_token.NextTokenTransformer(V, V, 10, W_ov=W_ov)
-        next_token.descend(model, data, steps, schedule=train.growing)
+        next_token.descend(model, data, steps, lr, schedule=train.growing)
         wrong = off(data, model)
         by_chance = torch.rand(wrong.shape, generator=torch.Generator().manual_seed(seed)) + wrong
         others = by_chance.argsort(-1).argsort(-1) < wrong.sum(-1, keepdim=True)
@@ -246,15 +222,6 @@ def still_wrong(steps, *, trials, seed):
         found[name] = wrong.sum(-1).float()
         found[f"{name}_most"] = (attention * wrong).amax(-1).float()
     return found
-
-
-def ranked(data, rank):
-    """The whole rank as an order [trial, q, a, b], among the tokens that some sequence with q compares."""
-    V, above = rank.shape[-1], vocabulary.priorities(data)
-    by_token = rank.gather(-1, data.following[:, None].expand(-1, V, -1))
-    compared = above.any(-1) | above.any(-2)
-    some = compared[..., :, None] & compared[..., None, :]
-    return some & (by_token[..., :, None] > by_token[..., None, :])
 
 
 def confidence(W_ov, data):

@@ -9,9 +9,9 @@
 #
 # Each of the two tends to the direction of an SVM of its own. The first says what follows what. The second
 # orders the tokens under each query, by heights. With unit vectors as embeddings these heights depend on the
-# data alone. We train on 40 sentences of 5 tokens from a vocabulary of 20. The heights, with dual variables
-# and copies where tokens tie, then foretell what the model says of about 80 in 100 new sentences of 2, 3, 5
-# or 8 tokens with the same queries.
+# data alone, and one can find them with a pencil. We train on 40 sentences of 5 tokens from a vocabulary of
+# 20. The heights then foretell what the model says of about 80 in 100 new sentences with the same queries;
+# where tokens tie, dual variables and copies decide.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -44,11 +44,7 @@ from course.replicate.lesson_16 import (
     chains,
     constant_steps,
     dual_variables,
-    few_tokens,
     foretell,
-    most_wins,
-    pull,
-    ranked,
     stack,
     stay_wrong,
     step_threshold,
@@ -84,11 +80,17 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 
 # %%
 letters = "ABCDEF"
+
+
+def spelled(sentences, answers):
+    """Data from sentences over A to F and their answers: unit vectors, and next(A) = B, ..., next(F) = A."""
+    tokens = torch.tensor([[letters.index(c) for c in one] for one in sentences])
+    target = torch.tensor([letters.index(c) for c in answers])
+    return NextTokens(torch.eye(6, dtype=torch.float64), (torch.arange(6) + 1) % 6, tokens, target)
+
+
 sentences = ["CABF", "DDBF", "EECF", "DDCF"]
-tokens = torch.tensor([[letters.index(c) for c in one] for one in sentences])
-target = torch.tensor([letters.index(c) for c in "BCDD"])
-# embeddings, next, sentences, answers:
-small = NextTokens(torch.eye(6, dtype=torch.float64), (torch.arange(6) + 1) % 6, tokens, target)
+small = spelled(sentences, "BCDD")
 order = priorities(small)[5]  # under F, the token 5: order[a, b] is "a > b"
 heights = svm.solve(svm.order_problem(small.embeddings, priorities(small))).value[:, 5].numpy()
 print("heights under F:", {c: round(float(height), 3) for c, height in zip(letters, heights, strict=True)})
@@ -130,9 +132,9 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.2 What data ask for
 #
-# A token $a$ has the embedding $x_a \in \mathbb R^d$. Sequence $i$ of $n$ holds $T$ tokens with the
-# embeddings $x_{i1}, \dots, x_{iT}$, the rows of $X_i$. The query's embedding is $z_i = x_{iT}$. The answer
-# $y_i$ is a token. In all our data next is one-to-one: no two tokens are followed by the same one.
+# A token $a$ has the embedding $x_a \in \mathbb R^d$. Sequence $i$ of $n$ holds $T$ tokens. Their embeddings
+# $x_{i1}, \dots, x_{iT}$, one below the other, are the matrix $X_i$, and the query's is $z_i = x_{iT}$. The
+# answer $y_i$ is a token. In all our data next is one-to-one: no two tokens are followed by the same one.
 #
 # We say $a > b$ **under** $q$ if some sequence with the query $q$ holds $a$ and $b$, next(a) is its answer,
 # and next(b) is not. The data are **realisable** if each sequence holds an optimal token, and under each
@@ -184,10 +186,11 @@ assert np.abs(pencil - heights).max() < 1e-6, again.format("16.1")
 
 # %%
 data, rank = next_tokens(40, 5, 20, queries=10, trials=20, seed=3)  # 20 data sets of 40 sequences of 5 tokens
-wide, _ = next_tokens(40, 5, 20, d=20, queries=10, trials=20, seed=3)  # the same, Gaussian embeddings
+wide, _ = next_tokens(
+    40, 5, 20, d=20, queries=10, trials=20, seed=3
+)  # the same relations, Gaussian embeddings
 above = priorities(data)
 assert not closure(above).diagonal(dim1=-2, dim2=-1).any()  # no token is above itself: no cycles
-assert torch.equal(above, priorities(wide))
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.3 Stage one: what follows what
@@ -234,7 +237,6 @@ def exact_ov(following):
 
 by_hand = svm.solve(svm.next_problem(data.embeddings, data.following)).value[0].numpy()
 assert np.abs(by_hand - exact_ov(data.following[0].numpy())).max() < 1e-9, again.format("16.1")
-assert abs(np.linalg.norm(by_hand) - 19**0.5) < 1e-9
 for name, sequences in (("unit vectors", data), ("Gaussian", wide)):
     limit = svm.solve(svm.next_problem(sequences.embeddings, sequences.following)).value
     model = NextTokenTransformer(20, 20, trials=20)
@@ -269,38 +271,30 @@ for name, sequences in (("unit vectors", data), ("Gaussian", wide)):
 # > $$\hat W_{\mathrm{kq}} = \arg\min_W \lVert W\rVert_F \quad\text{subject to}\quad (x_a - x_b)^\top W x_q
 # > \ge 1 \quad\text{wherever } a > b \text{ under } q.$$
 #
-# With unit vectors column $q$ of $\hat W_{\mathrm{kq}}$ holds the heights under $q$.
-#
-# **Predict before you run on.** We run both stages from 0, with 100 steps and 400. (With unit vectors each
-# step of stage one points along $\hat W_{\mathrm{ov}}$, so 100 steps, together of length 67, give $c =
-# 67/\sqrt{19} \approx 15$.) Is the limit the SVM of the data's relations? Or is it that of the whole rank
-# behind the data, which also orders the pairs that no sequence compares? (`ranked` orders all tokens that
-# some relation under the query names.)
+# With unit vectors column $q$ of $\hat W_{\mathrm{kq}}$ holds the heights under $q$. We run both
+# stages from 0, with 100 steps and 400. (For unit vectors this gives $c \approx 15$.)
 
 # %%
-print("20 data sets of each kind; cosines to the SVM of")
-print("              the relations: least   the whole rank: greatest")
 for name, sequences in (("unit vectors", data), ("Gaussian", wide)):
-    orders = above, ranked(data, rank)
-    W_hat, W_rank = (svm.solve(svm.order_problem(sequences.embeddings, one)).value for one in orders)
+    W_hat = svm.solve(svm.order_problem(sequences.embeddings, above)).value
     model = NextTokenTransformer(20, 20, trials=20)
     descend(model, collocation(sequences), 100, train=["W_ov"], schedule=train.growing)
     descend(model, sequences, 400, schedule=train.growing)
-    near, far = (geometry.cosine(model.W_kq.detach(), W) for W in (W_hat, W_rank))
-    print(f"{name:13s} {near.min():20.2f} {far.max():26.1f}")
-    assert near.min() > 0.98 > 0.85 > far.max()
+    cosines = geometry.cosine(model.W_kq.detach(), W_hat)
+    print(f"{name:13s} least cosine of 20 after both stages: {cosines.min():.2f}")
+    assert cosines.min() > 0.98
 
 # %% [markdown]
-# **It is the SVM of the data's relations**: the least cosine to it is .99, while none to the SVM of the whole
-# rank reaches .8.
+# In all 40 runs the direction comes near that of the SVM of the data's relations.
 #
-# What does confidence change? Figure 2 shows stage two with Figure 1's sentences, in steps of 0.1.
+# **Predict before you run on.** What does confidence change: where attention goes in the end, or how probable
+# the answer becomes? Figure 2 shows stage two with Figure 1's sentences, in steps of 0.1.
 
 # %% jupyter={"source_hidden": true}
 sizes, at = (0.5, 2.0, 8.0), (0, 1, 3, 10, 30, 100, 300)
 bars = (
-    "Bars: logits of six tokens under the query F. Beside them the attention of four sentences as blue "
-    "cells with letters, and the probability of the answer."
+    "Bars: attention logits of six tokens under the query F. Beside them the attention of four sentences as "
+    "blue cells with letters, and the probability of the answer."
 )
 small_ov = svm.solve(svm.next_problem(small.embeddings, small.following)).value
 model = NextTokenTransformer(6, 6, 3, torch.tensor(sizes).double()[:, None, None] * small_ov)
@@ -318,7 +312,7 @@ for size in sizes:
 
 
 def look(confidence, step):
-    """Logits under F, and the attention of the four sentences, with the answers' probabilities."""
+    """Attention logits under F, and the attention of the four sentences, with the answers' probabilities."""
     column, attention, probability = pictures[confidence, step]
     figure = Figure(figsize=(8, 3.6), layout="none")
     ax = figure.add_axes((0.09, 0.14, 0.36, 0.76))
@@ -326,7 +320,7 @@ def look(confidence, step):
     ax.set(
         xticks=range(6),
         xticklabels=list(letters),
-        ylabel="logit under F",
+        ylabel="attention logit under F",
         title=f"c = {confidence:g}, step {step}",
     )
     ax = figure.add_axes((0.56, 0.14, 0.4, 0.76))
@@ -349,8 +343,10 @@ for confidence in (0.5, 8.0):
 # %% [markdown]
 # **Figure 2.** Figure 1's sentences after 100 steps, above with $c = 0.5$ and below with $c = 8$. Left: the
 # attention logits under F. Right: where each sentence looks, and on its left the probability of its answer.
-# In the end $c$ sets that probability, $1/(1 + 5e^{-c})$, but here not where attention goes. Move the sliders
-# to see the way there.
+
+# %% [markdown]
+# **Here confidence changes only how probable the answer becomes**, in the end $1/(1 + 5e^{-c})$, and not
+# where attention goes. Move the sliders to see the way there. (In optional section 16.7 it is otherwise.)
 
 # %% tags=["nbval-ignore-output", "widget"]
 looks = {"style": {"description_width": "80px"}, "layout": ipywidgets.Layout(width="480px")}
@@ -369,7 +365,9 @@ widgets.sliders(
 # x_b)x_q^\top$. The sum of products of entries, $r \cdot W$, is the **lead** of $a$ over $b$ under $q$, the
 # difference of their attention logits.
 #
-# **What pulls.** Take a sequence with $k_a$ copies of its optimal token $a$. Any other token $b$ is a
+# ### Late pulls are dual variables
+#
+# Take a sequence with $k_a$ copies of its optimal token $a$. Any other token $b$ is a
 # **loser**. Late in training $a$ has nearly all the attention, and the $k_b$ copies of $b$ together get
 # $\frac{k_b}{k_a} e^{-r\cdot W}$. By then the probabilities of the answer and of each other token are the
 # same in all sequences, and so is the difference between the values of $a$ and $b$. So up to a factor
@@ -388,13 +386,18 @@ widgets.sliders(
 # variable**, a multiplier of lesson 02.
 #
 # Multipliers need not be unique: Figure 1's seven tight rows span only five dimensions. But at most one
-# choice of them has the form $w_r e^{-r\cdot\tilde W}$, because then $\tilde W$ minimises
+# choice of them has the form $w_r e^{-r\cdot\tilde W}$, and under our supposition training takes it.
+#
+# <details><summary>Why at most one</summary>
+#
+# With such a choice $\tilde W$ minimises
 #
 # $$\sum_{r\text{ tight}} w_r\, e^{-r\cdot\tilde W} + \hat W\cdot\tilde W,$$
 #
-# which is strictly convex along the rows. Under our supposition training takes this choice. It does not exist
-# if some tight row has $\lambda_r = 0$ in each choice of multipliers; along that row $\tilde W$ is not at
-# rest.
+# because the gradient is 0 there. Along the rows this function is strictly convex, so all its minimisers have
+# the same $r\cdot\tilde W$. It has none if some tight row has $\lambda_r = 0$ in each choice of multipliers;
+# along such a row $\tilde W$ does not come to rest.
+# </details>
 #
 # Figure 1's seven $\lambda_r$ can be checked with a pencil. At each token, add up $\lambda$ on the arrows
 # that leave it, and subtract it on those that reach it. This gives the token's height: that is
@@ -403,15 +406,15 @@ widgets.sliders(
 # to F.
 #
 # We train on Figure 1's sentences with $c = 8$ in steps of 0.1, and compare the pulls with the dual variables
-# (`dual_variables` minimises the function above by Newton's method; `weights` counts the $w_r$).
+# (`dual_variables` solves the equation above for $\tilde W$ by Newton's method; `weights` counts the $w_r$).
 
 # %%
 single = stack([small])  # as a single trial
 W_hat = svm.solve(svm.order_problem(single.embeddings, priorities(single))).value
 w, dual = weights(single)[0, 5], dual_variables(single, W_hat)[0][0, 5]  # entry a, b: the row a > b under F
-model = NextTokenTransformer(6, 6, 1, 8.0 * small_ov[None])
-descend(model, single, 2000)
-h = model.W_kq.detach()[0, :, 5]
+trained = NextTokenTransformer(6, 6, W_ov=8.0 * small_ov)
+descend(trained, small, 2000)
+h = trained.W_kq.detach()[:, 5]
 pulls = w * (h - h[:, None]).exp()
 pulls *= dual.sum() / pulls.sum()
 print("under F    w   9 lambda   9 times the pull after 2,000 steps, scaled to the same sum")
@@ -420,12 +423,14 @@ for a, b in dual.nonzero().tolist():
 assert ((9 * dual - (9 * dual).round()).abs().max() < 1e-5) & ((pulls - dual).abs().max() < 1e-5)
 
 # %% [markdown]
-# The pulls are the dual variables. A > C pulls twice as hard as A > B, though the same sentence asks for
-# both. For C has three rows to tokens below, which lift it by 11 ninths, and B has two, which lift it by 7.
-# Both have the height 3 ninths, so A has to push C down by 8 ninths, and B by 4.
+# **The pulls are the dual variables.** Why does A > C pull twice as hard as A > B, though the same sentence
+# asks for both? C stands above three tokens, and these rows lift it by 11 ninths; B stands above two, which
+# lift it by 7. Both have the height 3 ninths, so A has to push C down by 8 ninths, and B only by 4.
 #
-# **The slope.** A step of length $\eta$ makes $\lVert W\rVert$ longer by nearly $\eta$. The excess loss
-# $L - L_\infty$ falls like $e^{-\text{lead}}$ of the tight rows.
+# ### The slope
+#
+# A step of length $\eta$ makes $\lVert W\rVert$ longer by nearly $\eta$, and the excess loss $L - L_\infty$
+# falls like $e^{-\text{lead}}$ of the tight rows.
 
 # %% [markdown]
 # ### Exercise 16.2: The slope of a chain
@@ -463,7 +468,9 @@ check("16.2", slope)
 #
 # a straight line. That is called a **linear rate**.
 #
-# **The step.** How long may a step be? Let $W$ deviate from $R\hat W + \tilde W$ by a small $\delta$. Then a
+# ### The longest step
+#
+# How long may a step be? Let $W$ deviate from $R\hat W + \tilde W$ by a small $\delta$. Then a
 # tight row pulls by $\lambda_r e^{-r\cdot\delta} \approx \lambda_r (1 - r\cdot\delta)$, and all of them
 # together, up to a factor, by $\hat W - M\delta$, with
 #
@@ -476,9 +483,9 @@ check("16.2", slope)
 #
 # $$\eta^* = 2\,\lVert\hat W\rVert/\Lambda.$$
 #
-# Beyond this **step threshold** some grow, until $W$ zigzags across $\hat W$. Only a part of each step then
-# goes along it. It is section 2.7's law, with $M$ in place of $\lVert\hat W\rVert^2$ times the covariance
-# $C$. For chains $\Lambda = m(m - 1)/2$, with $m$ the length of the longest.
+# Beyond this **step threshold** some grow, until $W$ zigzags across $\hat W$, and only a part of each step
+# goes along it. This is section 2.7's law: across $\hat W$ our $M$ is $\lVert\hat W\rVert^2$ times the
+# covariance $C$ there. For chains $\Lambda = m(m - 1)/2$, with $m$ the length of the longest.
 #
 # <details><summary>Why</summary>
 #
@@ -497,8 +504,11 @@ check("16.2", slope)
 #
 # We run both, and six of the 20 data sets, at six step lengths. In `chains` each link $a > b$ is a sequence
 # $a\,b\,q\,q\,q$. This asks for $a > q$, too. But $q$ itself is the last token of its chain, so $a > q$
-# follows from the links, and exercise 16.2 applies. (`constant_steps` sums the excess from the attention on
-# losers: no subtraction cancels its digits.)
+# follows from the links, and exercise 16.2 applies.
+#
+# We build $M$ block by block, one for each column $q$: it has $-\lambda_r$ at the places $(a, b)$ and
+# $(b, a)$ of each row $a > b$, and on its diagonal the sum of all $\lambda_r$ at that token.
+# (`constant_steps` runs all 48 at once. One of them we repeat with `descend`.)
 
 # %%
 links = {"a chain of 9": [9], "chains of 3, 4 and 4": [3, 4, 4]}
@@ -507,20 +517,24 @@ some = [NextTokens(*(getattr(data, field.name)[k] for field in dataclasses.field
 together = stack(6 * [*map(chains, links.values()), *some])  # eight data sets, once for each step length
 limits = svm.solve(svm.order_problem(together.embeddings, priorities(together)))
 norms = limits.objective  # the norms of W_hat
-threshold = step_threshold(limits, dual_variables(together, limits.value)[2])  # 2 norms / Lambda
-Lambda = 2 * norms / threshold
+both = dual_variables(together, limits.value)[0]
+both = both + both.mT  # lambda_r at (a, b) and (b, a)
+M = torch.diag_embed(both.sum(-1)) - both  # (48, q, a, b): in each data set a block for each query
+Lambda = torch.linalg.eigvalsh(M).amax((-1, -2))
+threshold = 2 * norms / Lambda
 for k, (name, lengths) in enumerate(links.items()):
     assert abs(-1 / slope(lengths, 1.0) / norms[k] - 1) < 1e-9, again.format("16.2")
     assert abs(Lambda[k] / (max(lengths) * (max(lengths) - 1) / 2) - 1) < 1e-5
     print(f"{name:20s} slope {-1 / norms[k]:.3f} eta; threshold {threshold[k]:.2f}, Lambda {Lambda[k]:.0f}")
-print(f"six data sets: Lambda {Lambda[2:8].min():.0f} to {Lambda[2:8].max():.0f}")
 eta = torch.tensor(times.repeat(8)) * threshold
 W_ov = 8.0 * np.array([exact_ov(follow) for follow in together.following.numpy()])
 excess = constant_steps(together, W_ov, eta)  # log(L - L_inf), each 50 of 500 steps
 ratio = ((excess[-1] - excess[-5]) / -200 / (eta / norms)).view(6, 8)  # slope of the last 200 over predicted
-for factor, row in zip(times, ratio, strict=True):
-    print(f"steps of {factor:.2f} eta*: slope over predicted slope {row.min():.2f} to {row.max():.2f}")
-assert (abs(ratio[:3] - 1) < 0.01).all(), again.format("16.2")
+alone, model, step = chains([9]), NextTokenTransformer(20, 20, W_ov=W_ov[0]), float(eta[0])
+before, after = descend(model, alone, 500, lr=step, record=lambda m: m.log_excess(alone), every=250)[1:]
+found, predicted = float(after - before) / 250, slope([9], step)
+print(f"the chain of 9 by itself, steps of {step:.2f}: slope {found:.4f}, predicted {predicted:.4f}")
+assert (abs(ratio[:3] - 1) < 0.01).all() & (abs(found / predicted - 1) < 0.01), again.format("16.2")
 assert (Lambda > 1).all() & (ratio[3:] < 0.99).all()
 
 # %% jupyter={"source_hidden": true}
@@ -552,10 +566,10 @@ show(
 
 # %% [markdown]
 # **The short chains fall more steeply, and the chain of 9 has the lower threshold.** Below the threshold all
-# slopes are within 1% of the predicted ones, and beyond it (Figure 3) all are less steep than predicted:
-# longer steps gain little, and $\tilde W$, which decides ties below, no longer comes to rest. (The last steps
-# of 16.4 had the length 2, beyond the thresholds that 16.6 prints for the unit vectors; the direction came
-# out all the same.)
+# slopes are within 1% of the predicted ones. Beyond it (Figure 3) all are less steep than predicted. So
+# longer steps gain little there, and $\tilde W$, which decides ties below, no longer comes to rest. The
+# direction can survive this: 16.4's last steps had the length 2, which is beyond the thresholds that 16.6
+# prints.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.6 Sentences it never saw
@@ -604,17 +618,15 @@ def tie(which, copies, queries, new):
 check("16.3", tie)
 
 # %%
-few, which, copies = few_tokens(4, seed=0)  # four data sets of six sequences of four tokens; q is token 3
-W_ov = 8.0 * np.array([exact_ov(follow) for follow in few.following.numpy()])
-model = NextTokenTransformer(8, 8, 4, W_ov)
-descend(model, few, 600)  # steps of 0.1
-sentence = np.array([1, 2, 4])  # copies of the tokens 0, 1, 2
-print("shares of the attention of a sentence with 1, 2 and 4 copies, after 600 steps")
-for k, h in enumerate(model.W_kq.detach()[:, :3, 3].numpy()):
-    shares = sentence * np.exp(h - h.max())
-    shares, predicted = shares / shares.sum(), tie(which[k], copies[k], 4 - copies[k], sentence)
-    print("measured", shares, "predicted", predicted)
-    assert np.abs(shares - predicted).max() < 0.005, again.format("16.3")
+words = ["AFFF", "BBFF", "BBBF", "CFFF", "CCFF", "CCCF"]  # q is F
+which = np.array([letters.index(word[0]) for word in words])
+copies = np.array([word.count(word[0]) for word in words])
+model = NextTokenTransformer(6, 6, W_ov=8.0 * small_ov)
+descend(model, spelled(words, "BCCDDD"), 600)  # steps of 0.1
+s = model.attention(spelled(["ABBCF"], "B")).detach().numpy()[0]
+shares, predicted = np.array([s[0], s[1] + s[2], s[3]]), tie(which, copies, 4 - copies, np.array([1, 2, 1]))
+print("shares of A, B and C in the new sentence A B B C F:", shares, "predicted", predicted)
+assert np.abs(shares - predicted).max() < 0.005, again.format("16.3")
 
 # %% [markdown]
 # A token's share is in proportion to its copies in the new sentence, times a sum over the training sequences
@@ -625,50 +637,67 @@ for k, h in enumerate(model.W_kq.detach()[:, :3, 3].numpy()):
 # $$e^{-r\cdot\tilde W} = \lambda_r / w_r \qquad\text{for each tight row with } \lambda_r > 0.$$
 #
 # A path over such rows may **join** two tokens. The sum of $r \cdot \tilde W$ along the path, with a minus
-# where it runs against a row, is their lead. With the copies it says who wins. The attention logits of tokens
-# never seen under the query stay 0: among these the copies alone decide, and equal copies are a dead heat.
+# where it runs against a row, is their lead. Together with the copies it says who wins.
 #
-# So there are cases in which we foretell nothing: a dead heat, and a tie of tokens that no path joins and of
-# which some were seen. We count apart the *close* ties, whose winner has less than 1.1 times the next one's
-# share. A sentence of one repeated token is no test.
+# Figure 1 has such a tie: B and C both have the height $1/3$, and the path from B up to A and down to C joins
+# them. It runs against the row A > B, which has $\lambda_r = 4/9$, and along A > C with $8/9$; both have
+# $w_r = 1$. So B's lead over C is $\ln\frac49 - \ln\frac89 = -\ln 2$: one C gets as much attention as two Bs.
+#
+# **Predict before you run on.** What does the model of 16.5, trained on Figure 1, say of B B B C F?
+
+# %%
+lead = (dual[0, 1] / w[0, 1]).log() - (dual[0, 2] / w[0, 2]).log()  # of B over C: A > B backwards, then A > C
+new = spelled(["BBBCF"], "C")
+share = 3 * lead.exp() / (3 * lead.exp() + 1)
+print(f"B's lead over C: predicted {lead:.3f}, in the trained model {h[1] - h[2]:.3f}")
+print(f"share of the three Bs: predicted {share:.3f}, measured {trained.attention(new)[0, :3].sum():.3f}")
+said, foretold = trained.predicted(new), foretell(stack([new]), single, W_hat)[1][0]
+print(f"the model says {letters[said]}, the helper foretell {letters[foretold]}")
+assert (abs(lead - h[1] + h[2]) < 1e-4) & (said == foretold) & (said == 2)
+
+# %% [markdown]
+# It says C, which follows B: the three Bs together get $3/5$ of the attention. With one B it would say D.
+#
+# The attention logits of tokens never seen under the query stay 0. In a tie of such tokens the copies alone
+# decide, and equal copies are a dead heat.
+#
+# So we foretell nothing in a dead heat, or in a tie of tokens that no path joins and of which some were seen.
+# We count apart the *close* ties, whose winner has less than 1.1 times the next one's share. A sentence of
+# one repeated token is no test.
 #
 # **Predict before you run on.** We run both stages on the 20 data sets of 16.2: 100 steps, then 2,000 of
 # $0.01\sqrt j$, which stay below $\eta^*$. How often is the model's answer correct where the data decide, and
 # how often where one token is just highest?
-#
-# As a rival to the heights we count **wins**: how many tokens the training relations put below a token under
-# the query, less how many they put above it. Among equal counts the token with more copies wins.
 
 # %%
 solution = svm.solve(svm.order_problem(data.embeddings, above))  # column q: the heights under q
-eta_star = step_threshold(solution, dual_variables(data, solution.value)[2])
-print(f"thresholds {eta_star.min():.1f} to {eta_star.max():.1f}, last step {0.01 * 2000**0.5:.2f}")
-assert (eta_star < 2 * solution.objective).all()  # Lambda > 1 in all twenty
+threshold = step_threshold(solution, dual_variables(data, solution.value)[2])
+print(f"thresholds {threshold.min():.1f} to {threshold.max():.1f}, last step {0.01 * 2000**0.5:.2f}")
+assert (threshold < 2 * solution.objective).all()  # Lambda > 1 in all twenty
 model = NextTokenTransformer(20, 20, trials=20)
 descend(model, collocation(data), 100, train=["W_ov"], schedule=train.growing)
 descend(model, data, 2000, lr=0.01, schedule=train.growing)
-counts = np.zeros((8, 4))  # of each kind: sentences; said as foretold; as wins say; correctly
+counts = np.zeros((8, 3))  # of each kind: sentences; said as foretold; correctly
 for T in (2, 3, 5, 8):
     new, _ = next_tokens(200, T, 20, queries=10, trials=20, seed=50 + T, rank=rank, like=data)
     kind, foretold = foretell(new, data, solution.value)  # its kind, and what heights and ties say
     said = model.predicted(new)
-    found = torch.ones_like(kind), said == foretold, said == most_wins(new, data), said == new.target
+    found = torch.ones_like(kind), said == foretold, said == new.target
     counts += [[float(one[kind == k].sum()) for one in found] for k in range(8)]
-print("16,000 new sentences  number  as foretold  as wins say  correct, in 100")
-for name, (number, same, wins, correct) in zip(KINDS, counts, strict=True):
-    rest = f"{same:13.0f} {wins:12.0f} {100 * correct / number:16.0f}" if name in KINDS[:4] else ""
+print("16,000 new sentences  number  as foretold  correct, in 100")
+for name, (number, same, correct) in zip(KINDS, counts, strict=True):
+    rest = f"{same:12.0f} {100 * correct / number:16.0f}" if name in KINDS[:4] else ""
     print(f"{name:20s} {number:7.0f}{rest}")
 print(f"the first four kinds {counts[:4, 0].sum():7.0f} {counts[:4, 1].sum():12.0f}")
 print(f"share of the close ties that is as foretold: about {counts[5, 1] / counts[5, 0]:.1f}")
-assert (counts[:4, 0] == counts[:4, 1]).all() & (counts[0, 0] == counts[0, 3])
+assert (counts[:4, 0] == counts[:4, 1]).all() & (counts[0, 0] == counts[0, 2])
 assert abs(counts[:4, 0].sum() / 16000 - 0.8) < 0.01
 
 # %% [markdown]
 # **Where the data decide, the answer is always correct; where one token is just highest, in 64 of 100.**
 # There the data leave open which token ranks first, and the model guesses. But we can foretell its guess: in
 # each of the 12,733 sentences of the first four kinds it says what follows the highest token, or the winner
-# of the tie. (In the close ties it says so in about .6.) Wins miss 738 of the 12,733, 141 of them in the 727
-# joined ties.
+# of the tie. In the close ties it says so in only about .6.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.7 Where it breaks: little confidence *(optional)*
@@ -686,8 +715,9 @@ assert abs(counts[:4, 0].sum() / 16000 - 0.8) < 0.01
 # $W_{\mathrm{ov}} = c\,\hat W_{\mathrm{ov}}$. The right one has the attention $1 - \varepsilon$ on a, the
 # wrong one on b.
 #
-# A sequence pulls by the slope of $\log \pi_y$ in the lead of a over b. That is $s_a s_b\,(g_a - g_b)$, with
-# attention $s$ and values $g$. Return the wrong one's pull over the right one's, in the limit
+# A sequence's part of the pull on the row a > b is the slope of its $\log \pi_y$ in the lead of a over b.
+# That is $s_a s_b\,(g_a - g_b)$, with attention $s$ and values $g$. (Section 16.5 left out $g_a - g_b$, which
+# was the same for all; here it is not.) Return the wrong one's pull over the right one's, in the limit
 # $\varepsilon \to 0$, for a vocabulary of $V$ tokens.
 #
 # <details><summary>Hint</summary>
@@ -725,21 +755,38 @@ check("16.4", harder)
 #
 # Can a sequence stay wrong all the same? A large factor may turn it early, before the leads are large. A
 # small one may come too late: the factor is constant, but both pulls shrink exponentially, and then the
-# exponents decide. Let $W_{\mathrm{right}}$ be the SVM of the relations that the right sequences alone ask
-# for, and let $W$ run along it, as $R\, W_{\mathrm{right}}$. The right sequences' tight rows pull in
-# proportion to $e^{-R}$.
+# exponents decide.
 #
-# In a wrong sequence let the highest loser be ahead of the optimal token by $\Delta$ at $W_{\mathrm{right}}$.
-# The optimal token gets attention in proportion to $e^{-\Delta R}$, and is pulled up in the same proportion.
-# If $\Delta > 1$, that pull dies first, and the sequence can stay wrong. (If $\Delta = 1$, constants decide.)
+# Let $W_{\mathrm{right}}$ be the SVM of the relations that the right sequences alone ask for, and let $W$ run
+# along it, as $R\, W_{\mathrm{right}}$. The right sequences' tight rows pull in proportion to $e^{-R}$. In a
+# wrong sequence let the highest loser be ahead of the optimal token by $\Delta$ at $W_{\mathrm{right}}$. The
+# optimal token gets attention in proportion to $e^{-\Delta R}$, and is pulled up in the same proportion. If
+# $\Delta > 1$, that pull dies first, and the sequence can stay wrong. (If $\Delta = 1$, constants decide.)
 # Its choice is locally optimal, as in lesson 07, if no other token is within 1 of the loser.
 #
-# We put $c\,\hat W_{\mathrm{ov}}$ in place of stage one, with 80 sequences of 8 tokens, and run stage two for
-# 400 growing steps, the last of length 2. Gaussian embeddings get the $W_{\mathrm{ov}}$ with the same
-# $W_{\mathrm{ov}} x_a$, so that values and factor are the same. `stay_wrong` counts the wrong sequences,
-# those of them that are wrong if trained alone, and those with $\Delta \ge 1$. For comparison it leaves out
-# as many right sequences at random, and counts in how many of these a loser is ahead at the SVM of the rest,
-# $\Delta > 0$, and in how many by 1 or more.
+# In one data set of 80 sequences of 8 tokens, with unit vectors, we put $0.5\,\hat W_{\mathrm{ov}}$ in place
+# of stage one, run stage two for 400 growing steps, and compute $\Delta$ of each sequence that is wrong then.
+
+# %%
+one, _ = next_tokens(80, 8, 20, queries=10, seed=1)
+model = NextTokenTransformer(20, 20, W_ov=0.5 * exact_ov(one.following.numpy()))
+descend(model, one, 400, schedule=train.growing)
+wrong = (model.attention(one).detach() * one.optimal).sum(-1) < 0.5
+right = dataclasses.replace(one, tokens=one.tokens[~wrong], target=one.target[~wrong])
+W_right = svm.solve(svm.order_problem(one.embeddings, priorities(right))).value
+logits, optimal = NextTokenTransformer(20, 20, W_kq=W_right).logits(one).detach()[wrong], one.optimal[wrong]
+loser, best = (logits.masked_fill(no, -torch.inf).amax(-1) for no in (optimal, ~optimal))
+cosine = float(geometry.cosine(model.W_kq.detach(), W_right, batch_dims=0))
+print(f"{wrong.sum()} of 80 are wrong; Delta {(loser - best).numpy()}; cosine of W to W_right {cosine:.3f}")
+assert (loser - best > 1.4).all() and cosine > 0.998
+
+# %% [markdown]
+# Both wrong sequences have $\Delta > 1$. `stay_wrong` does the same on 20 data sets.
+#
+# Gaussian embeddings get the $W_{\mathrm{ov}}$ with the same $W_{\mathrm{ov}} x_a$, so that values and factor
+# are the same. We count the wrong sequences, those of them that are wrong if trained alone, and those with
+# $\Delta \ge 1$. For comparison `stay_wrong` leaves out as many right sequences at random, and counts in how
+# many of these a loser is ahead at the SVM of the rest, $\Delta > 0$, and in how many by 1 or more.
 #
 # **Predict before you run on.** At which $c$ do sequences stay wrong? Would they if trained alone?
 
@@ -749,18 +796,17 @@ print(
 )
 totals = np.zeros(5, int)
 for name, d in (("unit vectors", None), ("Gaussian", 20)):
-    for c in (0.5, 2.0, 8.0):
+    for c in (0.5, 2.0):
         assert abs(harder(c, 20) - 1 - 2 * (np.exp(c) - 1) / 20) < 1e-6, again.format("16.4")
-        (wrong, alone, ahead, *others), cosines = stay_wrong(c, d)  # 20 data sets; alone: if trained alone
-        row = f"{name:19s} {c:7.1f} {harder(c, 20):7.2f}"
-        if c < 8:
-            totals += wrong, alone, ahead, *others
-            behind = f"{others[0]}, {others[1]}"
-            print(f"{row} {wrong:6d} {alone:6d} {ahead:11d} {behind:>18} {cosines.min():13.2f}")
-        else:  # a number above 0 depends on rounding here: to the next 20
-            print(f"{row} {f'< {20 * (wrong // 20 + 1)}' if wrong else 'none':>6} {alone:6d}")
-print("c = 0.5 and 2: wrong {}, alone {}, Delta >= 1 {}; right: Delta > 0 {}, >= 1 {}".format(*totals))
+        counted, cosines = stay_wrong(c, d)  # 20 data sets; alone: if trained alone
+        totals += counted
+        wrong, alone, ahead, some, more = counted
+        row = f"{name:19s} {c:7.1f} {harder(c, 20):7.2f} {wrong:6d} {alone:6d} {ahead:11d}"
+        print(f"{row} {f'{some}, {more}':>18} {cosines.min():13.2f}")
+print("in all: wrong {}, alone {}, Delta >= 1 {}; right: Delta > 0 {}, >= 1 {}".format(*totals))
 assert (totals[1] == 0) & (totals[2] >= totals[0] - 4) & (4 * totals[4] < 3 * totals[3])
+assert max(stay_wrong(8.0, d)[0][0] for d in (None, 20)) < 20
+print(f"c = 8, factor {harder(8.0, 20):.0f}: fewer than 20 of 1,600 are wrong, with either embeddings")
 longer = measured("16.still_wrong").load()  # stored: 20 other data sets of each kind, c = 0.5
 for name, key in (("unit vectors", "unit"), ("Gaussian", "gaussian")):
     number = longer[key].sum("trial").values.astype(int)
@@ -768,10 +814,14 @@ for name, key in (("unit vectors", "unit"), ("Gaussian", "gaussian")):
 
 # %% [markdown]
 # **Sequences stay wrong at $c = 0.5$ and $c = 2$, at 8 hardly any do, and none would if trained alone.** So
-# the direction of $W_{\mathrm{ov}}$ is not enough. In hindsight $\Delta$ fits: $W$ points along
-# $W_{\mathrm{right}}$, so that the wrong ones have $\Delta > 0$; and 237 of the 239 have $\Delta \ge 1$. Of
-# 239 right ones left out at random only 73 have $\Delta > 0$, and of these only 40 have $\Delta \ge 1$. We
-# say "stay wrong" after 400 steps; in other data sets 118 were wrong then, and 111 after 2,400.
+# the direction of $W_{\mathrm{ov}}$ is not enough.
+#
+# In hindsight $\Delta$ fits. That the wrong ones have $\Delta > 0$ is no surprise, since $W$ points along
+# $W_{\mathrm{right}}$. But 237 of the 239 have $\Delta \ge 1$, while of 239 right ones left out at random
+# only 73 have $\Delta > 0$, and of these only 40 have $\Delta \ge 1$. With steps a fifth as long, and three
+# times as many, the counts were nearly the same.
+#
+# We say "stay wrong" after 400 steps. In other data sets 118 were wrong then, and 111 after 2,400.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.8 Data that contradict themselves *(optional)*
@@ -829,7 +879,7 @@ check("16.5", finite_lead)
 # > shortest minimiser of $L$ with sequences reduced to the component of their answer.
 #
 # We check $W_{\mathrm{fin}}$ in the sequences a a b q, three times, and b f a q, with the answers a, a, b, b,
-# by plain steps of $2/\sqrt j$. Then we check both parts in 400 stored data sets of 6 sequences of 4 tokens
+# by 2,000 plain steps of $2/\sqrt j$. Then we check both parts in 400 stored data sets of 6 sequences of 4 tokens
 # from 6, with random embeddings of length 1, $d = 8$ and 4,000 steps of length .01. For the mean correlation
 # of $W$ with $W_{\mathrm{dir}}$ the paper has .976 to .993.
 
@@ -838,10 +888,12 @@ story = torch.tensor([[0, 0, 1, 2], [0, 0, 1, 2], [0, 0, 1, 2], [1, 3, 0, 2]])  
 units, itself = torch.eye(4).double()[None], torch.arange(4)[None]
 circle = NextTokens(units, itself, story[None], torch.tensor([[0, 0, 1, 1]]))
 assert same_component(priorities(circle))[0, 2].sum() == 4 + 2  # a and b are one component, q and f alone
-W = torch.zeros(1, 4, 4, dtype=torch.float64)
-for j in range(1, 5001):
-    W = W - 2.0 / j**0.5 * pull(W, circle)  # the gradient of L
-a, b, q, f = W[0, :, 2]
+model = NextTokenTransformer(4, 4, 1)
+for j in range(1, 2001):
+    L = -(model.attention(circle) * circle.optimal).sum(-1).log().mean()
+    (G,) = torch.autograd.grad(L, [model.W_kq])
+    model.W_kq.data -= 2.0 / j**0.5 * G
+a, b, q, f = model.W_kq.detach()[0, :, 2]
 yours = float(finite_lead(np.arange(4) < 2, np.array([2, 2, 2, 1]), np.ones(4, dtype=int)))
 print(f"leads: a over b {a - b:.2f}, predicted {yours:.2f}; b over q {b - q:.1f}; b over f {b - f:.1f}")
 assert abs(yours - (a - b)) < 0.02, again.format("16.5")
@@ -894,7 +946,7 @@ assert share_b < 0.05
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | both matrices go to their SVMs | collocation; relations | least cosines .999; .99 |
+# | both matrices go to their SVMs | collocation; relations | least cosines .999 (16.3); .99 (16.4) |
 # | late pulls of the tight rows, Figure 1 | $\lambda_r$: 2 to 8 ninths | to three decimals |
 # | late slope of the log of the excess | $-\eta/\lVert \hat W\rVert$ below $\eta^*$ | within 1% in 24 runs |
 # | new sentences (16.2's unit vectors) | heights; ties: dual variables, copies | all 12,733 (of 16,000) |
@@ -929,7 +981,8 @@ progress("16")
 # - Late, if $\tilde W$ rests, the pulls of the tight rows are in proportion to the **dual variables** of the
 #   form $w_r e^{-r\cdot\tilde W}$.
 # - With unit vectors, $V = 20$, $n = 40$ and $T = 5$ the model's answer was correct wherever the order
-#   decides. Elsewhere, where we foretell, it followed the **heights**; in ties, dual variables and copies.
+#   decides. Elsewhere it said what the **heights** foretell, and in ties what dual variables and copies
+#   foretell; of about 20 in 100 sentences we foretold nothing.
 # - With little **confidence** some sequences stayed wrong: nearly always, the SVM of the right ones puts a
 #   loser at least 1 ahead in them (optional section 16.7).
 

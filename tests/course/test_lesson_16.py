@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_16 import finite_part, general, most_wins, pull
+from course.replicate.lesson_16 import dual_variables, finite_part, foretell, general, pull, stack, weights
 from mini_attn import svm
+from mini_attn.next_token import NextTokenTransformer, descend
 from mini_attn.vocabulary import NextTokens, next_tokens, priorities, same_component
 
 levels, slope, tie, harder, finite_lead = (spec.reference for spec in exercises.exercises("16"))
@@ -64,6 +65,36 @@ def test_a_tie_pulls_all_level_tokens_alike():
     assert pulls == pytest.approx(pulls[[0, 0, 0]])
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_tie_law_is_what_training_does(seed, lesson):
+    """Random words of one token and the query: the shares that a new sentence's tokens get after training."""
+    draw = np.random.default_rng(seed)
+    which = draw.permutation(np.r_[0, 1, 2, draw.integers(3, size=3)])
+    copies, new = draw.integers(1, 4, 6), draw.integers(1, 4, 3)
+    words = ["ABC"[a] * k + "F" * (4 - k) for a, k in zip(which, copies, strict=True)]
+    data = lesson["spelled"](words, ["BCD"[a] for a in which])
+    W_ov = 8 * svm.solve(svm.next_problem(data.embeddings, data.following)).value
+    model = NextTokenTransformer(6, 6, W_ov=W_ov)
+    descend(model, data, 800)
+    word = "".join(c * int(k) for c, k in zip("ABC", new, strict=True)) + "F"
+    s = model.attention(lesson["spelled"]([word], "B")).detach().numpy()[0]
+    shares = [s[[c == letter for c in word]].sum() for letter in "ABC"]
+    assert shares == pytest.approx(tie(which, copies, 4 - copies, new), abs=0.005)
+
+
+def test_figure_1s_tie_is_twice_the_copies(lesson):
+    """B > C by -ln 2, along A and along D; two Bs and one C are a close tie, three are not."""
+    data = stack([lesson["spelled"](["CABF", "DDBF", "EECF", "DDCF"], "BCDD")])
+    W_hat = svm.solve(svm.order_problem(data.embeddings, priorities(data))).value
+    logs = (dual_variables(data, W_hat)[0][0, 5] / weights(data)[0, 5]).log()  # minus the leads
+    assert float(logs[0, 1] - logs[0, 2]) == pytest.approx(-np.log(2), abs=1e-6)
+    assert float(logs[2, 3] - logs[1, 3]) == pytest.approx(-np.log(2), abs=1e-6)
+    for word, kind, says in (("BBBCF", 2, 2), ("BCF", 2, 3), ("BBCF", 5, None)):
+        (found,), (said,) = (x[0] for x in foretell(stack([lesson["spelled"]([word], "C")]), data, W_hat))
+        assert found == kind
+        assert says is None or said == says
+
+
 @pytest.mark.parametrize(("c", "V"), [(0.3, 5), (2.0, 12), (6.0, 30)])
 def test_how_much_harder_a_wrong_sequence_pulls_is_autograds(c, V):
     W, pulls = c * (torch.eye(V).double() - 1 / V), []
@@ -72,18 +103,6 @@ def test_how_much_harder_a_wrong_sequence_pulls_is_autograds(c, V):
         log_p = (W[:, :2] @ h.softmax(0)).log_softmax(0)[0]
         pulls.append(torch.autograd.grad(log_p, h)[0][0])
     assert float(pulls[0] / pulls[1]) == pytest.approx(harder(c, V), rel=1e-4)
-
-
-def test_most_wins():
-    """Under the query 3: 0 > 1, 0 > 2 and 1 > 2; of two alike more copies, then the first."""
-    tokens = torch.tensor([[[0, 1, 2, 3], [1, 2, 2, 3]]])
-    following = torch.tensor([[1, 2, 3, 0, 5, 4]])
-    data = NextTokens(torch.eye(6).double()[None], following, tokens, torch.tensor([[1, 2]]))
-    new = torch.tensor([[[2, 1, 3], [2, 0, 3], [5, 4, 3], [4, 5, 2]]])
-    new = NextTokens(data.embeddings, following, new, torch.zeros(1, 4, dtype=torch.long))
-    assert most_wins(new, data).tolist() == [[2, 1, 4, 5]]
-    new = NextTokens(data.embeddings, following, torch.tensor([[[5, 4, 4, 3]]]), torch.zeros(1, 1).long())
-    assert most_wins(new, data).tolist() == [[5]]
 
 
 def test_the_finite_lead_is_the_librarys_finite_part():
