@@ -178,7 +178,7 @@ print("levels of 1, 2 and 3 tokens:", pencil.round(3))
 assert np.abs(pencil - heights).max() < 1e-6, again.format("16.1")
 
 # %% [markdown]
-# (Figure 1 lacks one arrow of the three levels, B > E: the heights do not need it.) For more data,
+# (Figure 1 lacks one arrow of the three levels, B > E, but the heights come out the same.) For more data,
 # `next_tokens` draws a *rank* of all tokens under each of ten queries, and sequences of random tokens. In
 # each sequence the token of highest rank is the optimal one, so the data are realisable. As in Huang, Liang
 # and Yang, $V = |\mathcal V| = 20$. Embeddings are the **unit vectors** $x_a = e_a$, 1 at place $a$ and 0
@@ -367,10 +367,10 @@ widgets.sliders(
 #
 # ### Late pulls are dual variables
 #
-# Take a sequence with $k_a$ copies of its optimal token $a$. Any other token $b$ is a
-# **loser**. Late in training $a$ has nearly all the attention, and the $k_b$ copies of $b$ together get
-# $\frac{k_b}{k_a} e^{-r\cdot W}$. By then the probabilities of the answer and of each other token are the
-# same in all sequences, and so is the difference between the values of $a$ and $b$. So up to a factor
+# Take a sequence with $k_a$ copies of its optimal token $a$. Any other token $b$ is a **loser**. Late in
+# training $a$ has nearly all the attention, and the $k_b$ copies of $b$ together get $\frac{k_b}{k_a}
+# e^{-r\cdot W}$. By then the probabilities of the answer and of each other token are the same in all
+# sequences, and so is the difference between the values of $a$ and $b$. So up to a factor
 #
 # $$-\nabla L \;\approx\; \sum_r w_r\, e^{-r\cdot W}\, r, \qquad w_r = \sum_{\text{sequences that ask for } r}
 # \frac{k_b}{k_a}.$$
@@ -470,9 +470,9 @@ check("16.2", slope)
 #
 # ### The longest step
 #
-# How long may a step be? Let $W$ deviate from $R\hat W + \tilde W$ by a small $\delta$. Then a
-# tight row pulls by $\lambda_r e^{-r\cdot\delta} \approx \lambda_r (1 - r\cdot\delta)$, and all of them
-# together, up to a factor, by $\hat W - M\delta$, with
+# How long may a step be? Let $W$ deviate from $R\hat W + \tilde W$ by a small $\delta$. Then a tight row
+# pulls by $\lambda_r e^{-r\cdot\delta} \approx \lambda_r (1 - r\cdot\delta)$, and all of them together, up to
+# a factor, by $\hat W - M\delta$, with
 #
 # $$M\delta = \sum_{r\text{ tight}} \lambda_r\,(r\cdot\delta)\, r.$$
 #
@@ -764,8 +764,9 @@ check("16.4", harder)
 # $\Delta > 1$, that pull dies first, and the sequence can stay wrong. (If $\Delta = 1$, constants decide.)
 # Its choice is locally optimal, as in lesson 07, if no other token is within 1 of the loser.
 #
-# In one data set of 80 sequences of 8 tokens, with unit vectors, we put $0.5\,\hat W_{\mathrm{ov}}$ in place
-# of stage one, run stage two for 400 growing steps, and compute $\Delta$ of each sequence that is wrong then.
+# First we take one data set in which this happens, of 80 sequences of 8 tokens with unit vectors. We put
+# $0.5\,\hat W_{\mathrm{ov}}$ in place of stage one, run stage two for 400 growing steps, the last of length
+# 2, and compute $\Delta$ of each sequence that is wrong then.
 
 # %%
 one, _ = next_tokens(80, 8, 20, queries=10, seed=1)
@@ -778,15 +779,16 @@ logits, optimal = NextTokenTransformer(20, 20, W_kq=W_right).logits(one).detach(
 loser, best = (logits.masked_fill(no, -torch.inf).amax(-1) for no in (optimal, ~optimal))
 cosine = float(geometry.cosine(model.W_kq.detach(), W_right, batch_dims=0))
 print(f"{wrong.sum()} of 80 are wrong; Delta {(loser - best).numpy()}; cosine of W to W_right {cosine:.3f}")
-assert (loser - best > 1.4).all() and cosine > 0.998
+assert (loser - best).min() > 1.4
+assert cosine > 0.998
 
 # %% [markdown]
-# Both wrong sequences have $\Delta > 1$. `stay_wrong` does the same on 20 data sets.
-#
-# Gaussian embeddings get the $W_{\mathrm{ov}}$ with the same $W_{\mathrm{ov}} x_a$, so that values and factor
-# are the same. We count the wrong sequences, those of them that are wrong if trained alone, and those with
-# $\Delta \ge 1$. For comparison `stay_wrong` leaves out as many right sequences at random, and counts in how
-# many of these a loser is ahead at the SVM of the rest, $\Delta > 0$, and in how many by 1 or more.
+# Both wrong sequences have $\Delta > 1$. `stay_wrong` does the same on 20 data sets, for several $c$, and
+# also with Gaussian embeddings. These get the $W_{\mathrm{ov}}$ with the same $W_{\mathrm{ov}} x_a$, so that
+# values and factor are the same. We count the wrong sequences, those of them that are wrong if trained alone,
+# and those with $\Delta \ge 1$. For comparison `stay_wrong` leaves out as many right sequences at random, and
+# counts in how many of these a loser is ahead at the SVM of the rest, $\Delta > 0$, and in how many by 1 or
+# more.
 #
 # **Predict before you run on.** At which $c$ do sequences stay wrong? Would they if trained alone?
 
@@ -879,9 +881,9 @@ check("16.5", finite_lead)
 # > shortest minimiser of $L$ with sequences reduced to the component of their answer.
 #
 # We check $W_{\mathrm{fin}}$ in the sequences a a b q, three times, and b f a q, with the answers a, a, b, b,
-# by 2,000 plain steps of $2/\sqrt j$. Then we check both parts in 400 stored data sets of 6 sequences of 4 tokens
-# from 6, with random embeddings of length 1, $d = 8$ and 4,000 steps of length .01. For the mean correlation
-# of $W$ with $W_{\mathrm{dir}}$ the paper has .976 to .993.
+# by 2,000 plain steps of $2/\sqrt j$. Then we check both parts in 400 stored data sets of 6 sequences of 4
+# tokens from 6, with random embeddings of length 1, $d = 8$ and 4,000 steps of length .01. For the mean
+# correlation of $W$ with $W_{\mathrm{dir}}$ the paper has .976 to .993.
 
 # %%
 story = torch.tensor([[0, 0, 1, 2], [0, 0, 1, 2], [0, 0, 1, 2], [1, 3, 0, 2]])  # a, b, q, f are 0, 1, 2, 3

@@ -71,6 +71,7 @@ def test_the_tie_law_is_what_training_does(seed, lesson):
     draw = np.random.default_rng(seed)
     which = draw.permutation(np.r_[0, 1, 2, draw.integers(3, size=3)])
     copies, new = draw.integers(1, 4, 6), draw.integers(1, 4, 3)
+    lesson["letters"] = "ABCDEF"
     words = ["ABC"[a] * k + "F" * (4 - k) for a, k in zip(which, copies, strict=True)]
     data = lesson["spelled"](words, ["BCD"[a] for a in which])
     W_ov = 8 * svm.solve(svm.next_problem(data.embeddings, data.following)).value
@@ -84,6 +85,7 @@ def test_the_tie_law_is_what_training_does(seed, lesson):
 
 def test_figure_1s_tie_is_twice_the_copies(lesson):
     """B > C by -ln 2, along A and along D; two Bs and one C are a close tie, three are not."""
+    lesson["letters"] = "ABCDEF"
     data = stack([lesson["spelled"](["CABF", "DDBF", "EECF", "DDCF"], "BCDD")])
     W_hat = svm.solve(svm.order_problem(data.embeddings, priorities(data))).value
     logs = (dual_variables(data, W_hat)[0][0, 5] / weights(data)[0, 5]).log()  # minus the leads

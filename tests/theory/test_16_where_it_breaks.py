@@ -45,7 +45,7 @@ def test_the_more_confidence_the_fewer_stay_wrong(seed, n, T, V):
 def test_as_many_stay_wrong_with_short_steps(d):
     """Steps a fifth as long, over the same way: the counts of the lesson's data sets differ by a tenth."""
     for c in (0.5, 2.0):
-        (wrong, alone, ahead, *_), _ = stay_wrong(c, d)
+        (wrong, alone, *_), _ = stay_wrong(c, d)
         (short, alone_too, ahead_too, *_), cosines = stay_wrong(c, d, steps=1170, lr=0.02)
         assert alone == alone_too == 0
         assert abs(short - wrong) <= 1 + 0.1 * wrong
