@@ -9,8 +9,8 @@
 #
 # Each of the two tends to the direction of an SVM of its own. The first says what follows what. The second
 # orders the tokens under each query, by heights. With unit vectors as embeddings these heights depend on the
-# data alone, and in small cases a pencil finds them. We train on 40 sentences of 5 tokens from a vocabulary of
-# 20. The heights then foretell what the model says of about 80 in 100 new sentences with the same queries;
+# data alone, and in small cases a pencil finds them. We train on 40 sentences of 5 tokens from a vocabulary
+# of 20. The heights then foretell what the model says of about 80 in 100 new sentences with the same queries;
 # where tokens tie, dual variables and copies decide.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
