@@ -230,8 +230,8 @@ check("15.1", distance)
 # *smallest* lead, and so it lacks at least as much.
 
 # %%
-units = torch.eye(100).double().reshape(100, 10, 10)  # one entry of W is 1
-A = problem.forward(units).numpy().T  # their leads: column by column, all comparisons
+units = torch.eye(100).double().reshape(100, 10, 10)  # matrices with a single entry 1
+A = problem.forward(units).numpy().T  # the leads that each of them gives are a column of A
 for rho in NORMS:
     D = distance(trained[rho].numpy().ravel(), A, limits[rho].dual.numpy(), rho)  # dual: the weights
     print(f"rho = {rho:3.1f}, after 2,000 steps: D {'< 0.0001' if D < 1e-4 else f'= {D:.4f}'}")
@@ -270,11 +270,12 @@ print("3      the paper                0.21          0.18          0.01")
 # %% [markdown]
 # Each run is nearest to its own SVM. **On the same tokens the run with 3 is 0.09 and 0.05 away from the other
 # two SVMs:** this much is due to the norm. With the other run's tokens the distances grow. Only with three
-# starts, from which about half of the runs select as the run with 2 does (from one start 86% do), are the
-# published 0.21 and 0.18 within two of our standard errors (±). **So of our four readings only mixed tokens
-# and different starts are consistent with the paper:** then more than half of 0.21 and 0.18 is due to other
-# tokens. (Its 0.01 to the run's own SVM agrees with our 0.006, rounded. With $D_\rho(\text{SVM}, W)$ instead
-# the same reading, and no other, is consistent with the paper: it gives 0.23 and 0.17.)
+# starts are the published 0.21 and 0.18 within two of our standard errors (±): from three starts about half
+# of the runs select as those with 1.75 and 2 do, from one start 82% and 86%. **So of our four readings only
+# mixed tokens and different starts are consistent with the paper:** then more than half of 0.21 and 0.18 is
+# due to other tokens. (Its 0.01 to the run's own SVM agrees with our 0.006, rounded. With
+# $D_\rho(\text{SVM}, W)$ instead, which gives 0.23 and 0.17, the same reading, and no other, is consistent
+# with the paper.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.6 Ten times longer
@@ -650,7 +651,7 @@ print("another choice at rho = 1.1, 2, 3: steps half as long {}, four times as m
 # to both norms, and only the *way* from 0 decides. On one the run with 1.1 is unfinished. On the other 40 a
 # choice is lost: **only $\ell_2$ loses the other's on 24 data sets, only $\ell_{1.1}$ on 13, both do on 3**.
 #
-# With equal steps for both norms the counts differ, but both reasons remain.
+# These runs take shorter steps at 1.1 than at 2. With equal steps the counts differ, but both reasons remain.
 #
 # <details><summary>What other steps change</summary>
 #
@@ -678,8 +679,8 @@ parting = dataclasses.replace(data.toy_one_sequence((0.95, 1.0, 0.0)), keys=keys
 for rho in (1.1, 1.45, 1.6, 2.0, 3.0):
     model = models.PromptAttention(2)  # p_0 = 0
     optimizer = optim.MirrorDescent(model.parameters(), 0.01, rho)
-    how = {"every": 1, "progress": False, "record": {"p": lambda model: model.p}}
-    ways[rho] = train.fit(model, parting, optimizer, 600, **how)["p"].detach().numpy()
+    every = {"every": 1, "progress": False, "record": {"p": lambda model: model.p}}
+    ways[rho] = train.fit(model, parting, optimizer, 600, **every)["p"].detach().numpy()
     early, late = (np.argmax(keys[0].numpy() @ ways[rho][j]) + 1 for j in (1, 600))
     able = "yes" if optimal(np.array([[0.5, 2]]), np.array([[-0.5, 3]]), rho)[0] else "no"  # over k_3, k_2
     print(f"rho = {rho:4.2f}   k_1 optimal: {able}   ahead after one step: k_{early}, at the end: k_{late}")
