@@ -138,12 +138,6 @@ def gaussian(n, T, d, trials, seed):
     return X, torch.randn(trials, n, d, generator=generator, dtype=torch.float64)
 
 
-def first_choice(kind: str, X, z):
-    """Whether the first token of each sequence can be selected, (trials,)."""
-    first = torch.zeros(X.shape[:2], dtype=torch.int64)
-    return svm.solve(problem(kind, X, z, first), throw=False).status == "optimal"
-
-
 def every_choice(kind: str, X, z):
     """Whether all T^n choices of tokens (n, T, d) and queries (n, d) can be selected, (trials,)."""
     n, T = X.shape[1:3]
@@ -222,11 +216,6 @@ def unfinished(kind, wide, rivals):
     return found
 
 
-def only(tokens, which):
-    """Some trials."""
-    return plain(tokens.keys[which], tokens.z[which], tokens.scores[which])
-
-
 def later(kind: str, problems, steps=6000, lr=0.01):
     """How these problems end from zero."""
     found = [torch.zeros(0, dtype=torch.int64)]
@@ -243,38 +232,6 @@ def grown(direction, d=8, far=1e-4):
     W = 3 * torch.randn(1, d, d, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     here, there = (tokens.y * attend("W", d, 1, init=one)(tokens) for one in (W, W + far * V))
     return (there > here).sum().item()
-
-
-def downhill(kind: str, tokens, steps=100):
-    """Runs from zero, (3, trials): are they undecided, is a finite minimum downhill from there, or no end?
-
-    Newton's method along each eigenvector of the Hessian, always downhill and by at most 10. At a minimum,
-    below the length 1,000, all eigenvalues are above 1e-7, and the next step is below 1e-3. No end: farther.
-    """
-    trials, _, _, d = tokens.keys.shape
-    model = attend(kind, d, trials)
-    undecided = words(descend(model, tokens, steps=600), tokens) == UNDECIDED
-
-    def loss(w, keys, z, scores):
-        p = w.expand(z.shape) if kind == "p" else z @ w.reshape(d, d).T
-        u = (torch.softmax((keys @ p[..., None])[..., 0], dim=-1) * scores).sum(dim=-1)
-        return torch.nn.functional.softplus(-u).mean()
-
-    of = (tokens.keys, tokens.z, tokens.scores)
-    value, slope = torch.func.vmap(loss), torch.func.vmap(torch.func.grad(loss))
-    curvature = torch.func.vmap(torch.func.jacrev(torch.func.grad(loss)))
-    w = next(model.parameters()).detach().reshape(trials, -1)
-    reach = torch.full((trials, 1), 10.0, dtype=torch.float64)
-    for _ in range(steps):
-        curved, axes = torch.linalg.eigh(curvature(w, *of))
-        along = (axes.mT @ slope(w, *of)[..., None])[..., 0]
-        step = along / torch.maximum(curved.abs(), along.abs() / reach + 1e-300)
-        new = w - (axes @ step[..., None])[..., 0]
-        lower = (value(new, *of) <= value(w, *of))[:, None]
-        w, reach = torch.where(lower, new, w), torch.where(lower, (2 * reach).clamp(max=10), reach / 4)
-    lowest = torch.linalg.eigvalsh(curvature(w, *of))[:, 0]
-    near, off = slope(w, *of).norm(dim=1) < 1e-3 * lowest, w.norm(dim=1) > 1000
-    return torch.stack((undecided, near & (lowest > 1e-7) & ~off, off))
 
 
 def drawn_choice(kind: str, tokens, seed: int, heads: int):

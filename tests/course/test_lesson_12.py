@@ -10,7 +10,7 @@ import torch
 
 from course import exercises
 from course.replicate import lesson_12 as runs
-from mini_attn import data, models
+from mini_attn import data, models, svm
 
 _, direction, ties, win_all = (spec.reference for spec in exercises.exercises("12"))
 
@@ -36,15 +36,6 @@ def test_along_the_direction_every_u_grows_like_the_variance_of_the_scores():
         c = tokens.y * (tokens.z @ a) if n > 5 else 1
         torch.testing.assert_close((there - here) / 2e-5, c * variance, atol=1e-8, rtol=1e-4)
         assert (c * variance > 0).all()
-
-
-def test_a_run_is_stuck_where_there_is_a_minimum_only():
-    """One sequence of three tokens on a line, the middle one best for one sign: p has a minimum, or none."""
-    X = torch.tensor([[[[-1.0], [0.0], [1.0]]]]).double().expand(2, 1, 3, 1).clone()
-    scores = torch.tensor([[[0.0, 1.0, 0.2]], [[0.0, 0.5, 1.0]]]).double()
-    tokens = runs.plain(X, torch.ones(2, 1, 1).double(), scores)
-    undecided, minimum, _ = runs.downhill("p", tokens)
-    assert minimum.tolist() == [True, False] == undecided.tolist()
 
 
 def test_stored_problems_are_those_of_their_batches():
@@ -86,15 +77,6 @@ def test_near_the_end_the_choices_that_win_follow_the_first_order_law():
             np.testing.assert_allclose(own, first_order, rtol=0.03)
 
 
-def test_half_of_all_labels_have_a_direction_at_half_as_many_dimensions_as_queries():
-    """Wendel: y_i a . z_i > 0 for all i. For almost all z exactly half, all labels tried."""
-    for n in (2, 4, 6):
-        z = runs.gaussian(1, n, n // 2, 1, seed=n)[0][0, 0]
-        labels = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * n).double()
-        X = torch.stack((labels[..., None] * z, torch.zeros(2**n, n, n // 2)), dim=2)
-        assert runs.first_choice("p", X, z.expand(2**n, n, n // 2)).sum() == 2 ** (n - 1)
-
-
 def test_no_later_cell_rebinds_a_name_that_a_function_reads():
     """The widget calls its functions after the whole notebook has run."""
     path = Path(__file__).parents[2] / "solutions" / "12_overparameterization.ipynb"
@@ -107,17 +89,13 @@ def test_no_later_cell_rebinds_a_name_that_a_function_reads():
 
     functions = symtable.symtable("\n".join(code), "lesson 12", "exec").get_children()
     reads = set().union(
-        *(
-            read(one)
-            for one in functions
-            if one.get_name() in ("chance_possible", "draw_chance", "possibility")
-        )
+        *(read(one) for one in functions if one.get_name() in ("law", "draw_chance", "possibility"))
     )
     bound = collections.Counter()
     for one in code:
         names = symtable.symtable(one, "cell", "exec").get_symbols()
         bound.update(name.get_name() for name in names if name.is_assigned() or name.is_imported())
-    assert {"chance", "nu", "chance_possible"} <= reads
+    assert {"chance", "nu", "law"} <= reads
     assert not [name for name in reads if bound[name] > 1]
 
 
@@ -161,11 +139,12 @@ def test_compressed_problems_train_alike():
         torch.testing.assert_close(*(runs.first_leads(kind, t) for t in (tokens, small)))
 
 
-def test_every_choice_is_all_first_choices():
+def test_every_choice_is_each_of_them():
     X, z = runs.gaussian(2, 3, 2, trials=30, seed=0)
     for kind in ("p", "W"):
         each = [
-            runs.first_choice(kind, torch.stack((X[:, 0].roll(-a, 1), X[:, 1].roll(-b, 1)), dim=1), z)
+            svm.solve(runs.problem(kind, X, z, torch.tensor([[a, b]]).expand(30, 2)), throw=False).status
+            == "optimal"
             for a in range(3)
             for b in range(3)
         ]

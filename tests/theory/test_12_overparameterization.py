@@ -80,10 +80,6 @@ def test_random_choices_are_possible_as_often_as_predicted(kind, n, T, d):
     expected = probability(distribution(T), n, d, kind)
     slack = 0.005  # the chances of ties are counted
     assert low - slack < expected < high + slack
-    rows = n * (T - 1)
-    if kind == "p":  # Cover's count refused
-        cover = probability(np.array([0.5, 0.5]), rows, d, "p")
-        assert not low - slack < cover < high + slack
 
 
 def test_without_another_winner_every_run_is_global():
@@ -293,75 +289,6 @@ def test_with_scores_linear_in_the_keys_a_choice_wins_less_often_than_one_in_k_p
         assert won[number == k].mean() < 0.96 / (k + 1)
 
 
-@pytest.mark.parametrize(("n", "T", "seed"), [(8, 6, 91), (6, 5, 92), (8, 3, 93)])
-def test_many_undecided_runs_of_p_are_stuck_in_two_dimensions_and_hardly_one_of_w_in_three(n, T, seed):
-    two, three = (data.random_tokens(n, T, d, trials=200, seed=seed) for d in (2, 3))
-    undecided, minimum, _ = runs.downhill("p", two)
-    assert 0.4 < minimum[undecided].double().mean() < 0.7
-    assert minimum[~undecided].double().mean() < 0.2
-    assert runs.downhill("W", three)[1].double().mean() < 0.03
-
-
-def test_downhill_is_the_same_with_more_steps():
-    tokens = data.random_tokens(8, 6, 2, trials=200, seed=5)
-    few, many = (runs.downhill("p", tokens, steps=steps)[1] for steps in (100, 300))
-    assert (few != many).sum() <= 2
-
-
-def test_two_tokens_are_covers_count():
-    from math import comb
-
-    half = np.array([0.5, 0.5])
-    for n, d in ((5, 2), (7, 3), (9, 6), (4, 9)):
-        wendel = sum(comb(n - 1, k) for k in range(d)) / 2 ** (n - 1)
-        assert probability(half, n, d, "p") == pytest.approx(wendel)
-        wendel = sum(comb(n - 1, k) for k in range(d * d)) / 2 ** (n - 1)
-        assert probability(half, n, d, "W") == pytest.approx(wendel)
-
-
-def by_rank(n, T, d):
-    """The mean of (-1)^(J - r), term by term over all (j_1, ..., j_n) up to their order."""
-    from itertools import combinations_with_replacement
-    from math import factorial
-
-    total = 0.0
-    for j in combinations_with_replacement(range(T), n):
-        ways = factorial(n)
-        for k in set(j):
-            ways //= factorial(j.count(k))
-        m = sum(k >= d for k in j)
-        rank = d * min(m, d) + min(d * max(d - m, 0), sum(k for k in j if k < d))
-        total += ways * np.prod(distribution(T)[list(j)]) * (-1) ** (sum(j) - rank)
-    return total
-
-
-@pytest.mark.parametrize(("n", "T", "d"), [(5, 6, 2), (6, 8, 3), (4, 5, 2), (9, 5, 3), (4, 3, 2), (2, 5, 2)])
-def test_w_makes_random_choices_possible_as_often_as_the_ranks_say(n, T, d):
-    X, z = runs.gaussian(n, T, d, 1000, seed=19)
-    low, high = wilson(status("W", X, z, torch.zeros(1000, n, dtype=torch.int64)).sum(), 1000, 0.999)
-    assert low - 0.005 < by_rank(n, T, d) < high + 0.005
-    share = distribution(T)
-    if d >= T - 1:
-        assert by_rank(n, T, d) == pytest.approx(probability(share, n, d, "W"), abs=0.005)
-    if n <= d:
-        assert by_rank(n, T, d) == pytest.approx(probability(share, 1, d, "p") ** n, abs=0.005)
-
-
-@pytest.mark.parametrize(
-    ("n", "T", "d", "js"), [(4, 5, 3, (4, 1, 2, 0)), (5, 6, 3, (3, 5, 2, 1, 2)), (3, 4, 2, (1, 3, 3))]
-)
-def test_the_rank_is_that_of_random_rows(n, T, d, js):
-    generator = torch.Generator().manual_seed(n)
-    rows = [
-        torch.outer(torch.randn(d, generator=generator).double(), z).flatten()
-        for j, z in zip(js, torch.randn(n, d, generator=generator).double(), strict=True)
-        for _ in range(j)
-    ]
-    m = sum(j >= d for j in js)
-    rank = d * min(m, d) + min(d * max(d - m, 0), sum(j for j in js if j < d))
-    assert torch.linalg.matrix_rank(torch.stack(rows), rtol=1e-9) == rank
-
-
 @pytest.mark.parametrize(
     ("n", "T", "p", "W"), [(6, 4, (10, 16), (3, 6)), (4, 8, (10, 48), (4, 8)), (8, 3, (10, 16), (3, 6))]
 )
@@ -403,14 +330,6 @@ def test_with_as_many_locally_optimal_choices_w_finds_the_best_more_often_than_p
     assert won["W"] > won["p"] + 0.1
 
 
-@pytest.mark.parametrize(("n", "T"), [(8, 6), (6, 4), (8, 3)])
-def test_on_the_sphere_the_formula_for_gaussian_tokens_is_near(n, T):
-    for kind, d in (("p", 6), ("p", 8), ("p", 12), ("W", 3), ("W", 4)):
-        tokens = data.random_tokens(n, T, d, trials=600, seed=5)
-        P = probability(distribution(T), n, d, "p") if kind == "p" else by_rank(n, T, d)
-        assert abs(runs.first_choice(kind, tokens.keys, tokens.z).mean() - P) < 0.12
-
-
 @pytest.mark.parametrize(("n", "T"), [(1, 5), (3, 4), (8, 6)])
 def test_the_choices_that_win_are_the_sets_that_leave_out_no_sequence(n, T):
     """T^n w_m is the number of such sets of n + m tokens over that of sets of m others: from T^n to 1."""
@@ -425,22 +344,11 @@ def test_the_choices_that_win_are_the_sets_that_leave_out_no_sequence(n, T):
     np.testing.assert_allclose(number[[0, -1]], [T**n, 1])
 
 
-@pytest.mark.parametrize(("n", "T", "seed"), [(2, 3, 1), (2, 4, 1)])
-def test_a_descent_without_a_rival_can_stop_at_a_finite_minimum_in_two_dimensions(n, T, seed):
-    tokens = data.random_tokens(n, T, 2, trials=1000, seed=seed)
-    alone = (runs.wrong_winners("p", tokens)[0] == 0) & runs.possible("p", tokens)
-    missed = alone & (runs.ends("p", tokens) != runs.GLOBAL)
-    assert 0 < missed.sum() < 0.03 * alone.sum()
-    _, stops, _ = runs.downhill("p", runs.only(tokens, missed))
-    assert stops.any()
-    assert (runs.later("p", [runs.only(tokens, missed)])[stops] != runs.GLOBAL).all()
-
-
-@pytest.mark.parametrize(("n", "T", "d"), [(5, 12, 3), (5, 8, 3), (2, 5, 2)])
+@pytest.mark.parametrize(("n", "T", "d"), [(5, 12, 3), (5, 8, 3), (2, 5, 2), (3, 12, 4), (4, 12, 4)])
 def test_the_law_says_too_much_where_sequences_are_often_impossible_alone(n, T, d):
     """W with d < T - 1; for d >= n each sequence is on its own, with d numbers, and that is exact."""
-    X, z = runs.gaussian(n, T, d, 400, seed=17)
-    low, high = wilson(status("W", X, z, torch.zeros(400, n, dtype=torch.int64)).sum(), 400, 0.99)
+    X, z = runs.gaussian(n, T, d, 1000, seed=17)
+    low, high = wilson(status("W", X, z, torch.zeros(1000, n, dtype=torch.int64)).sum(), 1000, 0.999)
     share = distribution(T)
     assert high < probability(share, n, d, "W")
     alone = probability(share, 1, d, "p") ** n
