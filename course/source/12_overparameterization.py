@@ -12,7 +12,7 @@
 # **After this lesson you can**
 #
 # - say when every choice of tokens is possible, and when no finite point is stationary;
-# - predict how often a random choice is possible, for Gaussian tokens;
+# - predict how often a random choice is possible, for $p$ and Gaussian tokens;
 # - test an estimate of the number of locally optimal choices, and say which of its assumptions fails;
 # - test three conditions for a global run on many runs (optional).
 #
@@ -196,7 +196,7 @@ check("12.1", enough)
 # independent $N(0, 1)$ numbers. Only the first line is in the theorem's range.
 
 # %%
-# `runs.gaussian` draws tokens and queries, `runs.every_choice` solves the Att-SVM of each choice
+# `runs.gaussian` draws tokens and queries, `runs.every_choice` solves each choice's Att-SVM (as 12.3 shows)
 print("        n  T  d  rows  params     data sets with every choice possible, share of 60")
 sizes = (3, 3, 3), (4, 2, 2), (5, 2, 2), (4, 3, 3), (2, 8, 2), (3, 3, 6), (3, 3, 5)
 for kind, (n, T, d) in zip("WWWWWpp", sizes, strict=True):
@@ -386,9 +386,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Logits of three tokens, seen along $(1, 1, 1)$. Lines: the cone, a third of the plane. For a
-# point beside it the nearest point lies on an edge, with one tie, and for a point behind it (dotted) at the
-# tip, with two.
+# **Figure 2.** Logits of three tokens, seen along $(1, 1, 1)$. Lines: the cone, a third of the plane. Points
+# beside it move to an edge, with one tie, and points behind it (dotted) to the tip, with two.
 #
 # The cloud in Figure 2 is round, so chances are angles: three tokens have $\nu_3 = \frac12 \cdot 1 + \frac16
 # \cdot 2 = \frac56$ ties on average.
@@ -458,7 +457,7 @@ ax.legend(loc="lower right")
 show(
     fig,
     alt="Share of possible random choices for p against d: rising dashes, one for each d, with points on "
-    "them.",
+    "the first six.",
 )
 
 # %% [markdown]
@@ -717,8 +716,7 @@ check("12.4", win_all)
 # So we can estimate how many choices are locally optimal: there are $T^n$ choices, some share of them is
 # possible, and a possible one wins with the mean chance $\mathbb E\, w_m$. We measure the share and $m$, so
 # that the two assumptions alone are tested. If $m = M$, the winner has to beat all others: $T^n w_M = 1$, the
-# best choice alone. **Predict**: as $d$ grows, the share rises to 1, and $m$ to $M$. What does the number of
-# locally optimal choices do?
+# best choice alone.
 #
 # First one choice step by step, drawn without looking at the scores: $W$, $n = 8$, $T = 6$, $d = 4$. Its
 # support tokens come from its Att-SVM. Its real chance to win is over 128 new heads and all labels: a chosen
@@ -748,6 +746,9 @@ assert abs(win - wins) < 1e-9
 # *estimate*, the *own* number ($\prod_i 1 / (1 + k_i)$ with each choice's own $k_i$ in place of $w_m$) and
 # the *real* number. The estimate over the own number is 1 under *assumption 1*, and the own over the real is
 # 1 under *assumption 2*.
+#
+# **Predict**: as $d$ grows, the share rises to 1, and $m$ to $M$. What does the number of locally optimal
+# choices do?
 
 # %%
 # `runs.drawn_choice` says whether the choices are possible, their k_i, and how often they are locally optimal
@@ -769,8 +770,8 @@ for kind, d in zip("ppppWWWW", (8, 12, 24, 64, 3, 4, 8, 24), strict=True):
 #
 # **The estimate is too high**: about 1.1 to 1.3 times for $p$, and 2 to 3 times for $W$. *Assumption 1* is a
 # little off for both, as support tokens are spread over the sequences more evenly than by chance.
-# *Assumption 2* nearly holds for $p$ and **fails for $W$**: there the chosen token sees its support tokens at
-# wider angles (last column), or as wide but with more of them, and a token between others seldom wins.
+# *Assumption 2* nearly holds for $p$ and **fails for $W$**: there the chosen token sees two support tokens at
+# a wider angle (last column), or at the same angle but with more of them. A token between others seldom wins.
 #
 # <details><summary>Why evenness and the angle matter</summary>
 #
@@ -815,9 +816,9 @@ show(
 
 # %% [markdown]
 # **Figure 4.** $n = 8$, $T = 6$, 2,000 data sets a point, bars: 95%. Left: $T^n$ times the share of drawn
-# choices that are locally optimal (dotted: 1, the best alone). Right: share
-# of global runs among those whose *best* choice is possible, against the mean number, at those $d$ with over
-# 90% possible. Dotted: one over the mean number (equal chances would lie near or above it).
+# choices that are locally optimal (dotted: 1, the best alone). Right: share of global runs among those whose
+# *best* choice is possible, against the mean number, at those $d$ with over 90% possible. Dotted: one over
+# the mean number (equal chances would lie near or above it).
 #
 # **Runs find the best choice where few choices are locally optimal** (Figure 4, right). The share of global
 # runs falls as the mean number grows, and stays above one over it. But the number does not decide alone: near
@@ -873,7 +874,7 @@ progress("12")
 #
 # - for **every** choice to be possible: $d \ge n\,(T - 1)$ for $p$; for $W$ and $(K, Q)$ $d \ge T - 1$ and
 #   $d^2 \ge n\,(T - 1)$. These are the counts; for Gaussian tokens nothing less is enough;
-# - for no finite point to be **stationary**, enough is the count for $p$, and for $W$ its count or $d \ge n$;
+# - for no finite point to be **stationary**: the count for $p$, and for $W$ its count or $d \ge n$;
 # - for half of the **random** choices of Gaussian tokens in many sequences: about $n\,\nu_T$ for $p$, and
 #   $\sqrt{n\,\nu_T}$ for $W$, if that is at least $T - 1$;
 # - to **find** the best choice we have no formula. In our runs it takes so many dimensions that few other
