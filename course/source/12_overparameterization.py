@@ -719,8 +719,8 @@ check("12.4", win_all)
 # best choice alone.
 #
 # First one choice step by step, drawn without looking at the scores: $W$, $n = 8$, $T = 6$, $d = 4$. Its
-# support tokens come from its Att-SVM. Its real chance to win is over 128 new heads and all labels: a chosen
-# token has to beat its support tokens in $v \cdot x$ if $y_i = 1$, and to stay below them if $y_i = -1$.
+# support tokens come from its Att-SVM. Its real chance to win is the mean over 128 new heads and all labels:
+# a chosen token has to beat its support tokens in $v \cdot x$ if $y_i = 1$, and to stay below if $y_i = -1$.
 
 # %%
 tokens = data.random_tokens(8, 6, 4, trials=400, seed=7)
@@ -752,6 +752,7 @@ assert abs(win - wins) < 1e-9
 
 # %%
 # `runs.drawn_choice` says whether the choices are possible, their k_i, and how often they are locally optimal
+# (the stored runs of Figure 4 use it, too)
 print("      d possible  mean m   estimate      own     real   assumption 1     2    angle")
 for kind, d in zip("ppppWWWW", (8, 12, 24, 64, 3, 4, 8, 24), strict=True):
     tokens = data.random_tokens(8, 6, d, trials=400, seed=7)
@@ -848,7 +849,7 @@ for kind, nearly_all in (("p", 1024), ("W", 64)):
 # | counts are enough (12.2) | proved; on the unit sphere, too | share 1 |
 # | counts are sharp (12.2) | proved; false on the sphere: $d = 2$ is enough for $n = 1$ | share below 1 |
 # | no stationary point (12.2) | proved; on the sphere, too | eight $u_i$ of eight grow |
-# | random choice's chance (12.3, 12.4) | proved; for $W$ if $d \ge n$, else sketched | within 0.06 |
+# | random choice's chance (12.3, 12.4) | proved; $W$, $n > d \ge T - 1$: sketched | within 0.06 |
 # | sphere: number of locally optimal choices (12.7) | estimate | 1.1–1.3 ($p$), 2–3 ($W$) times too high |
 # | sphere: no rival, best choice possible: global (12.6) | not proved | 4,794 of 4,800 |
 
