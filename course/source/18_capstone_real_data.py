@@ -15,9 +15,9 @@
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb), [lesson 06](06_attention_as_svm.ipynb), [lesson
 # 10](10_cross_self_attention.ipynb), [lesson 11](11_key_query_nuclear.ipynb), [lesson
-# 13](13_nonlinear_heads.ipynb) and [lesson 14](14_sequence_causal.ipynb); for one optional exercise also
-# [lesson 02](02_hard_margin_svm.ipynb). About 90 minutes (135 with a pencil) with two exercises; two more in
-# optional sections.
+# 13](13_nonlinear_heads.ipynb) and [lesson 14](14_sequence_causal.ipynb); for optional sections also
+# [lesson 02](02_hard_margin_svm.ipynb) and [lesson 03](03_optimizer_geometry.ipynb). About 90 minutes (135
+# with a pencil) with two exercises; two more in optional sections.
 #
 # **The thread.** A first instrument cannot tell training from chance (18.1 to 18.4). So we try a second one
 # where a theorem is near (18.5), and only then turn it on real heads (18.6). Then we ask which ingredients of
@@ -38,7 +38,7 @@ from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
 from course.replicate.lesson_18 import LADDER, LOOKS, begin_one, cases, few_layers, under_norms
-from course.replicate.taken_apart import few_sentences, hard
+from course.replicate.taken_apart import few_sentences
 from mini_attn import datasets, geometry, plots, svm, widgets
 
 plots.style()
@@ -517,15 +517,15 @@ assert abs(nobody - ours).max() < 0.04
 #
 # How near is the theorem? $W$ by descent meets (2). It meets (1), except that all words ask, and (3), except
 # that its factor, one length over that of the gradient, grows as the gradient vanishes. Scores, angle and
-# radius are unchecked. Its hard-margin SVM is feasible, as in 18.3, but hangs on near ties; so we use the
-# soft one, which tends to it as $C \to \infty$, with $C = 1$, and below look at other prices.
+# radius are unchecked. Its hard-margin SVM is feasible, as in 18.3, but depends mostly on near ties. So we
+# use the soft one, which tends to it as $C \to \infty$, with $C = 1$, and look at other prices below.
 #
 # <details><summary>The runs in full</summary>
 #
-# Embeddings are random, of length $\sqrt d$, the readout has the length 4. $K$ and $Q$ have 8 columns. Steps
-# of descent have the length 0.03; Adam has the rate 0.003. All end as far from $W_0$ as 400 steps of Adam
-# bring $K$ and $Q$, to 1%. A rival's $G$ is in transformers that of the trained network, in the linear layer
-# that of its own kind ($W$'s for the free $W$, that of $K$ and $Q$ for the untrained ones).
+# Embeddings are random, of length $\sqrt d$, and the readout has the length 4. $K$ and $Q$ have 8 columns.
+# Steps of descent have the length 0.03; Adam has the rate 0.003. All end as far from $W_0$ as 400 steps of
+# Adam bring $K$ and $Q$, to 1%. In transformers a rival takes the $G$ of the trained network; in the linear
+# layer it takes that of its own kind ($W$'s for the free $W$, that of $K$ and $Q$ for the untrained ones).
 # </details>
 #
 # **The instrument.** Each network learns ten sequences only. What its trained $W$ selects makes two SVMs: $S$
@@ -729,9 +729,11 @@ show(
 
 # %% [markdown]
 # **The instrument is not blind in a transformer.** With all else frozen, $W$ by descent leads the nearer
-# rival by 0.17 at half a length, and by 0.31 at one (dotted in Figure 3). You can see this in your own network
-# of 18.1: below, its eight heads begin again at $W_0$ and learn ten digits, until all together they are one
-# length away. $G$, $N$, $S$ and $S'$ are as in 18.5. **Predict:** which gaps of $N$ have $W$ and its rivals?
+# rival by 0.17 at half a length, and by 0.31 at one (dotted in Figure 3).
+#
+# You can see this in your own network of 18.1. Below, its eight heads begin again at $W_0$ and learn ten
+# digits, until all together they are one length away; $G$, $N$, $S$ and $S'$ are as in 18.5. **Predict:**
+# which gaps of $N$ have $W$ and its two rivals?
 
 
 # %% tags=["nbval-ignore-output"]
@@ -812,7 +814,7 @@ assert of_pairs.max() < 0.6 < nuclear.min()
 assert apart.whole.sel(setting="base").min() > 0.99
 
 # %% [markdown]
-# **$K$ and $Q$, Adam and the last row turn it; a learned readout does not.** Row by row:
+# **$K$ and $Q$, Adam and the MLP row turn it; a learned readout does not.** Row by row:
 #
 # - **A learned readout, or every token asking,** turns $W$ little: the cosine is still 0.98.
 # - **Keys and queries** come nearer to lesson 11's SVM, of the nuclear norm, for their choices: 0.93, against
@@ -826,31 +828,33 @@ assert apart.whole.sel(setting="base").min() > 0.99
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.8 Where it stops: norms, sinks and weight decay *(optional)*
 #
-# **Was Adam held against the wrong norm in 18.7?** By lesson 03 it should prefer the SVM of the maximum norm, as $K$
-# and $Q$ prefer that of the nuclear norm. So we train the row "+ Adam" here, on three draws, and take both
-# cosines. **Predict:** to which of the two SVMs is $W$ nearer?
+# **Was Adam held against the wrong norm in 18.7?** In lesson 03 it came, late, to behave like the steepest
+# descent of the maximum norm. So here we train the row "+ Adam" ourselves, on three draws, and take its
+# cosines to the SVMs of both norms. **Predict:** to which of the two is $W$ nearer?
 
 # %%
 words, labels, E = few_sentences(3, seed=0)  # (3 draws, 16 sentences, 8 words); labels -1 or 1; embeddings
 x = E[torch.arange(3)[:, None, None], words]  # (3, 16, 8, 32)
-v = torch.nn.functional.normalize(torch.randn(3, 32, 1, generator=generator, dtype=torch.float64), dim=1)
+v = torch.randn(3, 32, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+v = v / v.norm(dim=1, keepdim=True)
 W = torch.zeros(3, 32, 32, dtype=torch.float64, requires_grad=True)
 optimizer = torch.optim.Adam([W], lr=3e-3)
 for _ in range(3000):
-    h = x @ W[:, None] @ x[:, :, -1:].mT  # (3, 16, 8, 1): the logits, for the last word
+    h = x @ W[:, None] @ x[:, :, -1:].mT  # (3, 16, 8, 1): the logits; the last word asks
     f = ((h.softmax(2) * x).sum(2) @ v)[..., 0]
     optimizer.zero_grad()
     softplus(-labels * f).mean(-1).sum().backward()
     optimizer.step()
-rows = hard(x, x[:, :, -1:], h.argmax(2))  # of the SVM with hard margins, for what W selects
+selected = svm.attention_problem(x, x[:, :, -1], h.argmax(2)[..., 0])  # with hard margins, as in lesson 10
 for norm, name in (("fro", "Frobenius"), ("inf", "maximum")):
-    cosines = geometry.cosine(W.detach(), svm.solve(rows, norm=norm).value)
+    cosines = geometry.cosine(W.detach(), svm.solve(selected, norm=norm).value)
     print(f"W by Adam, to the {name} norm's SVM: {cosines.min():.2f} to {cosines.max():.2f}")
-    assert 0.75 < cosines.min() < cosines.max() < 0.9
+    assert 0.8 < cosines.min() < cosines.max() < 0.88
 
 # %% [markdown]
-# **To neither:** both cosines are about 0.8. So in 3,000 steps, with all but a few choices decided, Adam has
-# not reached the SVM of its own norm either: here, a change of norm does not rescue the theory.
+# **To neither, by much:** the cosines are 0.84 to 0.86 and 0.82 to 0.84. In 3,000 steps, with all but a few
+# choices decided, Adam has reached the SVM of neither norm. (Lesson 03's $\varepsilon$ is not the cause: at
+# $10^{-40}$ these numbers are the same.) So for as long as we train, another norm does not rescue the theory.
 #
 # **Several layers** move the tokens that the theorems hold still; the first direction of 18.10 measures by
 # how much. Three other ingredients follow, and first the norm of 18.7: why does it decide so little?
@@ -1096,11 +1100,11 @@ assert 0 < largest < 5e-4, again.format("18.4")
 #
 # | claim | expected | measured |
 # |:---|:---|:---|
-# | lead of $W$ by descent over the nearer rival: linear layer, $d = 32$, at the end | above 0 | 0.74 ± 0.05 |
+# | lead of $W$ by descent over the nearer rival: linear layer, $d = 32$, end | above 0 | 0.74 ± 0.05 |
 # | the same at half a length | above 0 | 0.22 ± 0.06 |
 # | the same in a transformer, all else frozen | above 0 | 0.17 ± 0.07 |
 # | lead of whole transformers by Adam, on digits; on sentences | open | 0.04 ± 0.06; -0.05 ± 0.03 |
-# | $W$ by Adam, to the SVM of the maximum norm (18.8) | above that to the Frobenius norm's | both about 0.8 |
+# | $W$ by Adam, to the maximum and the Frobenius norm's SVM | first larger | 0.82 to 0.84, 0.84 to 0.86 |
 # | attention off a norm's law, off the best token (18.8) | little, much | about 0.05, about 0.5 |
 #
 # The leads are of the gap of $N$. One expects them above 0 near the theorem, but no theorem gives the sign:

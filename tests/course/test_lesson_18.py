@@ -72,6 +72,23 @@ def test_the_new_part_is_what_is_orthogonal_to_the_first_slope(lesson):
         np.testing.assert_allclose(lesson["of_new_part"](c, own, S @ G), S @ N, atol=1e-12)
 
 
+def test_the_line_of_the_gap_is_its_definition(lesson):
+    """On the page N is made of matrices; in the stored sweeps it is known by cosines only."""
+    g = torch.Generator().manual_seed(2)
+    W_0, moved, G = torch.randn(3, 2, 6, 6, generator=g, dtype=torch.float64)
+    judges = torch.randn(2, 2, 3, 5, 6, generator=g, dtype=torch.float64)
+    above, below = lesson["line_of_gap"](moved, W_0, 3 * G, judges, C=2.0)
+    real = torch.ones(2, 3, 5, dtype=torch.bool)
+    fits, cos = [], stored.cosine(moved, G)
+    for x in judges:
+        chosen = torch.stack([stored.choice(W[None, None], a[None], real[:1])[0, 0]
+                              for W, a in zip(W_0 + moved, x, strict=True)])  # fmt: skip
+        fits.append(svm.solve_soft(x, chosen, 2.0).value)
+    parts = [lesson["of_new_part"](cos, stored.cosine(moved, S), stored.cosine(G, S)) for S in fits]
+    torch.testing.assert_close(above, parts[0] - parts[1])
+    torch.testing.assert_close(below, 1 - stored.cosine(*fits))
+
+
 def test_the_gap_of_n_is_in_units_of_the_svms_own(lesson):
     rng = np.random.default_rng(0)
     seen, unseen, first = rng.uniform(0.1, 0.5, size=(3, 20, 3))

@@ -201,6 +201,27 @@ def test_keys_and_queries_go_nearer_to_the_nuclear_svm():
     assert (found["nuclear"] > found["whole"] + 0.05).all()
 
 
+@pytest.mark.parametrize(("seed", "d", "eps"), [(5, 48, 1e-8), (6, 32, 1e-40)])
+def test_adam_reaches_the_svm_of_neither_norm(seed, d, eps):
+    """Nor does its small number keep it away."""
+    words, y, E = taken_apart.few_sentences(3, seed, d=d)
+    x = E[torch.arange(3)[:, None, None], words]
+    v = torch.randn(3, d, 1, generator=torch.Generator().manual_seed(seed), dtype=x.dtype)
+    W = torch.zeros(3, d, d, dtype=x.dtype, requires_grad=True)
+    optimizer = torch.optim.Adam([W], lr=3e-3, eps=eps)
+    for _ in range(3000):
+        h = x @ W[:, None] @ x[:, :, -1:].mT
+        f = (h.softmax(2) * x).sum(2) @ (v / v.norm(dim=1, keepdim=True))
+        optimizer.zero_grad()
+        torch.nn.functional.softplus(-y * f[..., 0]).mean(-1).sum().backward()
+        optimizer.step()
+    assert (h.softmax(2).amax(2) > 0.99).double().mean() > 0.9
+    rows = taken_apart.hard(x, x[:, :, -1:], h.argmax(2))
+    for norm in ("fro", "inf"):
+        cosines = stored.cosine(W.detach(), svm.solve(rows, norm=norm).value)
+        assert 0.77 < cosines.min() < cosines.max() < 0.9
+
+
 def test_a_heads_own_svm_against_its_controls(digits):
     own = digits["own"].mean((1, 2))
     assert (own > 0.35).all()
