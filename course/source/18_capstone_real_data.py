@@ -15,9 +15,9 @@
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb), [lesson 06](06_attention_as_svm.ipynb), [lesson
 # 10](10_cross_self_attention.ipynb), [lesson 11](11_key_query_nuclear.ipynb), [lesson
-# 13](13_nonlinear_heads.ipynb) and [lesson 14](14_sequence_causal.ipynb); for optional sections also
-# [lesson 02](02_hard_margin_svm.ipynb) and [lesson 03](03_optimizer_geometry.ipynb). About 90 minutes (135
-# with a pencil) with two exercises; two more in optional sections.
+# 13](13_nonlinear_heads.ipynb) and [lesson 14](14_sequence_causal.ipynb); for one optional exercise also
+# [lesson 02](02_hard_margin_svm.ipynb). About 90 minutes (135 with a pencil) with two exercises; two more in
+# optional sections, of which 18.8 also looks back to [lesson 03](03_optimizer_geometry.ipynb).
 #
 # **The thread.** A first instrument cannot tell training from chance (18.1 to 18.4). So we try a second one
 # where a theorem is near (18.5), and only then turn it on real heads (18.6). Then we ask which ingredients of
@@ -795,7 +795,7 @@ assert live.pop("digits") > max(live.values()) + 0.1
 # but 0.1 at least. Keys and queries start random.
 # </details>
 #
-# **Predict first:** which turn $W$ from its SVM: a learned readout, $K$ and $Q$, Adam, a norm, an MLP?
+# **Predict first:** which of these turn $W$ from its SVM: a learned readout, $K$ and $Q$, Adam, norms, MLP?
 
 # %%
 apart, longer = (measured(f"18.{name}").load() for name in ("apart", "longer"))
@@ -852,7 +852,7 @@ for norm, name in (("fro", "Frobenius"), ("inf", "maximum")):
     assert 0.8 < cosines.min() < cosines.max() < 0.88
 
 # %% [markdown]
-# **To neither, by much:** the cosines are 0.84 to 0.86 and 0.82 to 0.84. In 3,000 steps, with all but a few
+# **About as near to both:** the cosines are 0.84 to 0.86 and 0.82 to 0.84. In 3,000 steps, with all but a few
 # choices decided, Adam has reached the SVM of neither norm. (Lesson 03's $\varepsilon$ is not the cause: at
 # $10^{-40}$ these numbers are the same.) So for as long as we train, another norm does not rescue the theory.
 #
@@ -1140,8 +1140,8 @@ progress("18")
 #   and in a transformer with all else frozen. By Adam it is smaller, and whole transformers with $K$ and $Q$
 #   are not seen.
 # - Keys and queries lead to the nuclear norm's SVM, at 0.93; Adam, in 3,000 steps, to no SVM that we tried.
-# - What is an SVM, then? The $W$ of 18.7's base, at cosines of 0.99 or more. In a whole transformer: no head
-#   that we know of.
+# - What is an SVM, then? The $W$ of 18.7's base is one, at cosines of 0.99 or more. In a whole transformer we
+#   know of no head that is.
 # - **The limits:** SVMs of the Frobenius norm, mostly at one price; two data sets, few sizes.
 #
 # **The course in three sentences.** Where a loss has no minimum, descent can run off, and its late gradients
