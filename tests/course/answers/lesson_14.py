@@ -41,7 +41,7 @@ def price_by_least_squares(sees, scale=1.0, one_too_many=False):
 
 def level_by_bisection(m, others=-1, by=lambda x, a: x - a, climbed=lambda a: a, count=None):
     """Sums over a fine grid in place of the normal integrals, and halving."""
-    x = np.linspace(0, 12, 240_001)
+    x = np.linspace(0, 12, 12_001)
     density = np.exp(-x * x / 2) / (2 * np.pi) ** 0.5 * (x[1] - x[0])
 
     def mean(values, a):  # over those above a; the cell that holds a counts in part
