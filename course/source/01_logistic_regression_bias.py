@@ -503,8 +503,8 @@ assert 17.8 < log10_steps(1) < 18, "see exercise 01.4"
 # Gradient descent (GD) is slow because the gradient dies, as $1/t$. So keep its direction and fix the length:
 # **normalised gradient descent** (NGD) repeats
 # $w_{t+1} = w_t - \eta\, \nabla L(w_t) / \lVert \nabla L(w_t) \rVert$. The argument of section 1.4 holds for
-# these steps too, where the direction converges: it uses only the direction of the steps, and that $w_t$
-# grows, as each adds at least $\eta\,\hat\mu$ along $\hat w$.
+# these steps too, where the direction converges: it uses only their own direction, and that $w_t$
+# grows, as each adds at least a fixed length along $\hat w$.
 
 
 # %%
