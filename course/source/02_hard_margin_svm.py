@@ -320,7 +320,7 @@ check("02.2", proved_angle)
 #
 # In this lesson the **support vectors** are the points with $\lambda_i > 0$ for some best $\lambda$. By
 # slackness they are on the strip's edge, $a_i \cdot \hat w = 1$, and they alone make $\hat w$. (Lesson 01
-# called all points on the edge so; for its twelve this is the same.)
+# gave this name to all points on the edge; for its twelve this is the same.)
 
 # %%
 # the solver minimises ||w||, whose gradient is w / ||w||, not w: its numbers are 1 / ||w_hat|| times ours
@@ -674,7 +674,7 @@ check("02.4", longest_step)
 #
 # Now $\bar a_\perp = \bar a - \hat a = \sum_i (q_i - \hat q_i)\, a_i$, where the factors add up to 0. So
 # $\bar a_\perp$ lies in the span of the differences of support vectors, and there the eigenvalues of $C$ are
-# positive. So the eigenvalues of $I - \eta\, C / \hat\mu$ are below 1 there, and the least is
+# positive. Hence the eigenvalues of $I - \eta\, C / \hat\mu$ are below 1 there, and the least is
 # $1 - \eta\sigma/\hat\mu$. To first order, $\bar a_\perp$ dies out if this is above $-1$. So the weights
 # settle if
 #
