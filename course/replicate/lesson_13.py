@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import xarray as xr
 from scipy.integrate import solve_ivp
+from scipy.optimize import nnls
 from scipy.special import expit, log_softmax, ndtr, softmax
 
 from course.replicate.stored import Measured, measured
@@ -346,6 +347,72 @@ def lost_runs(fresh: bool = False) -> Lost:
     rests = (unrest < BAR) & (least > BAR)
     nearest = np.where(costs < 0, costs, -np.inf).max(axis=1)
     return Lost(pulls, rests[lost], nearest[lost], s.max(axis=1)[lost], back[lost])
+
+
+def svm_lag(pi, K) -> float:
+    """The smallest SVM lag of lost tokens that help (pi < 0), if those that harm alone are dropped.
+
+    min_a a^T K a / 2 - sum_t a_t    subject to    a >= 0, over those that harm: a are its multipliers.
+    """
+    harms = pi > 0
+    if not harms.any():
+        return 0.0  # no SVM; and nnls crashes on an empty matrix
+    low = np.linalg.cholesky(K[np.ix_(harms, harms)] + 1e-10 * np.eye(harms.sum()))
+    multipliers, _ = nnls(low.T, np.linalg.solve(low, np.ones(harms.sum())))
+    return float((K[np.ix_(~harms, harms)] @ multipliers).min())
+
+
+def flow_return(flow: Flow, h, held, steps=(3000, 3e12)) -> float:
+    """The step at which gradient flow from the logits h (n, T), at steps[0], has a lost token back, or inf.
+
+    j steps are the time 2 j / H_max. Flow is followed in log time, until steps[1]. A pull of -1e5 counts as
+    back: the rest takes less than about 1e-5 of the time, too little for the solver.
+    """
+    time, (now, until) = 2 * steps[0] / flow.steepest(h), steps
+
+    def back(u, h):
+        h = h.reshape(held.shape)
+        s, pulls = softmax(h, axis=-1)[~held], -np.exp(u) * flow.push(h)[~held]
+        return np.log(max(s.max() / BAR, -pulls.min() / 1e5))
+
+    back.terminal = True
+    found = solve_ivp(
+        lambda u, h: np.exp(u) * (flow.K @ flow.push(h.reshape(held.shape)).ravel()),
+        np.log([time, time * until / now]),
+        h.ravel(),
+        "BDF",
+        jac=lambda u, h: np.exp(u) * flow.jacobian(h.reshape(held.shape)),
+        events=back,
+        rtol=1e-6,
+        atol=1e-8,
+    )
+    return float(now * np.exp(found.t[-1]) / time) if len(found.t_events[0]) else np.inf
+
+
+def flow_runs(sizes, eta=0.1, steps=(3000, 3e12), *, trials: int, seed: int) -> Lost:
+    """Descent to steps[0] with gelu for each d in sizes, and where all conditions hold, flow to steps[1].
+
+    The conditions are the lesson's, and that some sequence mixes and a lost token helps.
+    """
+    found = []
+    for d in sizes:
+        tokens, head, _ = problem("gelu", d, trials, seed)
+        X, z, y, V = (A.numpy() for A in (tokens.X, tokens.z, tokens.y, head.V))
+        h = np.einsum("bntd,bde,bne->bnt", X, descend(tokens, head, eta, steps[:1])[0], z)
+        s = softmax(h, axis=-1)
+        held = s > BAR
+        rest = mixtures.on_face(head, tokens, torch.tensor(s * held)).numpy()
+        rests = ((np.abs(s - rest) < BAR) & (rest > BAR) | ~held).all(axis=(1, 2))
+        for k in np.flatnonzero(rests & (held.sum(axis=-1) > 1).any(axis=-1)):
+            flow, low = Flow(X[k], z[k], y[k], V[k]), s[k][~held[k]]
+            pi, K = flow.pulls(held[k], h[k], 2 * steps[0] / flow.steepest(h[k]))
+            costs = -len(y[k]) * flow.push(h[k])[~held[k]] / low
+            nearest = costs[costs < 0].max(initial=-np.inf)
+            if -np.inf < nearest < -0.01 and low.max() < 0.004:
+                back = flow_return(flow, h[k], held[k], steps)
+                found.append(((pi, K, low), True, nearest, low.max(), back))
+    pulls, *others = zip(*found, strict=True)
+    return Lost(list(pulls), *map(np.array, others))
 
 
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
