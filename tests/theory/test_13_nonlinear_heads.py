@@ -4,7 +4,8 @@ Tarzanagh et al. 2023, informally: W_dir solves the SVM with equalities within t
 ratios of attention. Argued in the lesson, and tested on seeds and sizes of its own: rates of the log-ratios,
 times N = ||W_dir||, are 0 or the SVM's leads; convex y f keeps one token, concave y f a mixture; a ReLU
 mixture of m tokens has m - 1 units at their kink; d pi / d log t = pi (1 - K pi) foresees, from the pulls of
-one moment, when a dropped token is back; the sum over the dropped tokens, solved at the path's own radius,
+one moment, when a dropped token is back, and gradient flow bears it out to 3e12 steps: always if the token's
+SVM lag is below 1, seldom if it is above; the sum over the dropped tokens, solved at the path's own radius,
 gives W, and w_3 as 1 / R.
 """
 
@@ -13,8 +14,9 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
-from course.replicate import lesson_13
+from course.replicate import lesson_13, measured
 from mini_attn import data, heads, losses, mixtures, models, newton, svm
+from mini_attn.sweep.design import batch_seed
 
 RADII = (0.5, 1.0, 2.0, *(4 * 2 ** (k / 4) for k in range(15)))
 SIZES = [(3, 4, 6, 71), (3, 4, 8, 72), (4, 3, 7, 73)]  # n, T, d, seed; the last size nobody published
@@ -234,3 +236,90 @@ def test_the_pulls_foresee_which_runs_bring_a_token_back(d, seed):
     rests = (found["unrest"] < lesson_13.BAR) & (least > lesson_13.BAR)
     hold = said & back & rests & (costs < -0.01) & (found["s"].max(axis=1) < 0.004)
     np.testing.assert_allclose(foreseen[hold], found["back"][hold], rtol=0.1)
+
+
+@pytest.mark.parametrize("d", [4, 6])
+def test_attention_is_free_in_the_papers_problems(d):
+    """Logits can be any, up to a constant in each sequence."""
+    drawn, _, _ = lesson_13.problem("gelu", d, 200, 1)
+    rows = torch.einsum("bntd,bne->bntde", drawn.X[:, :, 1:] - drawn.X[:, :, :1], drawn.z)
+    assert (torch.linalg.matrix_rank(rows.reshape(200, 9, -1)) == 9).all()
+
+
+def for_ever(pulls, until=1e30):
+    return np.array([lesson_13.first_return(lambda pi, K: 1 - K @ pi, *run, 3000, until) for run in pulls])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("d", "seed"), [(5, 11), (7, 12), (4, 14), (8, 15)])
+def test_flow_and_law_agree_on_who_is_ever_back(d, seed):
+    found = lesson_13.flow_runs((d,), trials=200, seed=seed)
+    law, lag = for_ever(found.pulls), np.array([lesson_13.svm_lag(*run[:2]) for run in found.pulls])
+    back = np.isfinite(found.back)
+    assert (back == (law < 3e12)).all()
+    assert back.sum() >= 2
+    assert np.median(np.abs(found.back[back] / law[back] - 1)) < 0.1
+    assert np.isfinite(law[lag < 1]).all()
+    assert np.isfinite(law[lag > 1]).mean() < 0.4
+
+
+@pytest.mark.slow
+def test_flow_from_all_stored_runs_brings_back_the_51_of_the_law():
+    """All 161 stored runs in which all conditions hold, drawn again and followed to 3e12 steps."""
+    flowed, pulls, lags = [], [], []
+    for name, rest in (("13.returns", "13.rest"), ("13.again", "13.rest"), ("13.fresh", "13.fresh_rest")):
+        sweep, least = measured(name), measured(rest).load().squeeze("steps").least
+        stored = sweep.load().squeeze("steps")
+        for kind in sweep.grid.get("kind", [None]):
+            for d in sweep.grid["d"]:
+                cell = {key: values[0] for key, values in sweep.grid.items()} | {"d": d}
+                found, low = stored.sel(d=d), least.sel(d=d)
+                if kind:
+                    cell["kind"] = kind
+                    found, low = (A.sel(kind=kind).squeeze("eta") for A in (found, low))
+                costs = np.where(found.costs < 0, found.costs, -np.inf).max(axis=1)
+                hold = ((found.pi < 0).any(axis=1) & (found.unrest < 0.005) & (low > 0.005)).values
+                hold &= (costs < -0.01) & (found.s.max(axis=1) < 0.004).values
+                for first in range(0, sweep.trials, sweep.batch):
+                    at = np.flatnonzero(hold[first : first + sweep.batch])
+                    if not len(at):
+                        continue
+                    seed = batch_seed(sweep.seed, cell, first)
+                    drawn, head, _ = lesson_13.problem(kind or "gelu", d, sweep.batch, seed)
+                    drawn = data.TokenData(*(A[at] for A in (drawn.X, drawn.z, drawn.y, drawn.v)))
+                    head = heads.MLPHead(d, d, len(at), kind or "gelu", 4.0, init=head.V[at])
+                    W = lesson_13.descend(drawn, head, cell.get("eta", 0.1), [3000])[0]
+                    runs = zip(*(A.numpy() for A in (drawn.X, drawn.z, drawn.y, head.V)), W, strict=True)
+                    for *run, end in runs:
+                        flow = lesson_13.Flow(*run, kind or "gelu")
+                        h = flow.rows @ end.ravel()
+                        s = torch.tensor(h).softmax(-1).numpy()
+                        held = s > lesson_13.BAR
+                        pi, K = flow.pulls(held, h, 6000 / flow.steepest(h))
+                        pulls.append((pi, K, s[~held]))
+                        lags.append(lesson_13.svm_lag(pi, K))
+                        flowed.append(lesson_13.flow_return(flow, h, held))
+    law, flowed, lags = for_ever(pulls), np.array(flowed), np.array(lags)
+    back = np.isfinite(flowed)
+    assert len(law) == 161
+    assert (back == (law < 3e12)).all()
+    assert back.sum() == 51
+    ratio = flowed[back] / law[back]
+    assert (np.abs(ratio - 1) < 0.2).sum() == 46
+    assert 0.07 < ratio.min() < 0.09
+    assert 3.5 < ratio.max() < 4
+    assert np.isfinite(law[lags < 1]).all()
+    assert ((lags < 1).sum(), np.isfinite(law[lags > 1]).sum()) == (33, 19)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [11, 13])
+def test_accepted_paths_that_reach_32_are_the_sum_to_a_hundredth_in_all_but_a_few(seed):
+    drawn, head, loss = lesson_13.problem("gelu", 6, 200, seed)
+    found = lesson_13.read(drawn, head, loss, lesson_13.RADII[:16])
+    s = mixtures.on_face(head, drawn, found.log_s.exp() * found.kept)
+    W = mixtures.mixture_path(head, drawn, s, lesson_13.RADII[:16])["W"][-1]
+    miss = (W - found.end).norm(dim=(-1, -2))[(found.error < 0.1) & (found.R > 31)]
+    assert len(miss) > 160
+    assert (miss > 0.01).sum() <= 7
+    assert miss.max() < 0.65
