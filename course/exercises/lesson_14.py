@@ -240,6 +240,11 @@ LEVEL = Exercise(
         "Balance what the tied tokens come down by, x - theta each, not how many they are.",
         _level_by(given=lambda a: _excess(a) / ndtr(-a), others=lambda m: 1),
         "That is what *one* tied token comes down by, and the selected one climbs by all of them together.",
+        _level_by(given=lambda a: _excess(a) / ndtr(-a)),
+        "That is the mean of a token *given* that it is tied. One other token comes down by phi - theta Q on "
+        "average: most of them stay, and give 0.",
+        _level_by(others=lambda m: 1),
+        "The balance: that is what one other token gives. All m - 1 of them balance the climb.",
         _level_by(climbed=lambda a: 2 * a),
         "The selected token climbs from its mean, 0, to theta: by theta.",
         _level_by(others=lambda m: m, given=lambda a: ndtr(-a), climbed=lambda a: 1),
