@@ -679,8 +679,8 @@ for T, d, many in ((3, 5, 400), (5, 7, 400), (16, 16, 40)):  # at a room of 5.0,
 
 # %% [markdown]
 # **They do, about 3 to 10 times as often as the others**, though at these sizes some $W$ makes the best
-# choice. As many are pulled the wrong way as predicted. They make about a third of the misses: at a room of 3 to
-# 5 this sign marks many misses, but not most.
+# choice. As many are pulled the wrong way as predicted. They make about a third of the misses: at a room of 3
+# to 5 this sign marks many misses, but not most.
 #
 # Does it also tell how misses fall when there is more room? **Predict before you run on**: at $T = 5$ and
 # $n = 9$ we go from $d = 15$ to $d = 48$, which is ten times the room. By what factor does the share that is
