@@ -19,8 +19,8 @@
 # - say what a run remembers of its start, and where a penalty stops it.
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb), [lesson 02](02_hard_margin_svm.ipynb) (KKT
-# conditions, certificates) and [lesson 03](03_optimizer_geometry.ipynb) (singular values). About 85 minutes
-# (130 with a pencil), four exercises.
+# conditions, certificates) and [lesson 03](03_optimizer_geometry.ipynb) (norms; singular values are in
+# section 4.2). About 85 minutes (130 with a pencil), four exercises.
 
 # %%
 import ipywidgets
@@ -68,9 +68,9 @@ print(f"{n} answers are known, {(~known).sum()} are not")
 # x_i^\top W z_i .$$
 #
 # The model is right where $u_i > 0$. The loss is $L(W) = \frac1n \sum_i \ell(u_i)$ with $\ell(u) = \log(1 +
-# e^{-u})$. Its negative gradient is the **pull**
+# \exp(-u))$. Its negative gradient is the **pull**
 #
-# $$M(W) = -\nabla L(W) = \frac1n \sum_i |\ell'(u_i)|\, A_i, \qquad |\ell'(u)| = \frac{1}{1 + e^u} .$$
+# $$M(W) = -\nabla L(W) = \frac1n \sum_i |\ell'(u_i)|\, A_i, \qquad |\ell'(u)| = \frac{1}{1 + \exp(u)} .$$
 #
 # In code the known answers are one table $Y$, 0 where unknown, and the $u_i$ are entries of `Y * W`.
 
@@ -119,7 +119,8 @@ check("04.1", speed)
 # similar rows of $U$.
 #
 # We compare two runs of 2,000 steps of size one: on the entries of $W$, from zero, and on factors with ten
-# columns each, from $U = \beta I$, $V = 0$ with $\beta = 0.001$.
+# columns each, from $U = \beta I$, $V = 0$ with $\beta = 0.001$. So $W$ is zero at the start here too, and we
+# can follow the early steps by hand (section 4.5).
 
 
 # %%
@@ -183,7 +184,8 @@ show(
 # ## 4.2 Another idea of small
 #
 # Write $W = \sum_k \sigma_k\, \xi_k \zeta_k^\top$ with its **singular values** $\sigma_1 \ge \sigma_2 \ge
-# \dots \ge 0$ and orthonormal $\xi_k$ and $\zeta_k$. The rank counts those above zero. The *Frobenius norm*
+# \dots \ge 0$ and orthonormal *singular vectors* $\xi_k$ (left) and $\zeta_k$ (right), so that $W \zeta_k =
+# \sigma_k \xi_k$ and $W^\top \xi_k = \sigma_k \zeta_k$. The rank counts the $\sigma_k$ above zero. The *Frobenius norm*
 # $\lVert W \rVert_F = \sqrt{\langle W, W \rangle}$ is the length of their list, the **nuclear norm** $\lVert
 # W \rVert_*$ their sum, and the *spectral norm* $\lVert W \rVert_{\mathrm{op}} = \max \xi^\top W \zeta$ over
 # unit vectors their maximum.
@@ -301,9 +303,10 @@ show(
 #
 # since $\langle S, W \rangle = \sum_k \sigma_k\, \xi_k^\top S\, \zeta_k \le \lVert S \rVert_{\mathrm{op}}
 # \lVert W \rVert_*$. Where both ends meet, every $\xi_k^\top S\, \zeta_k$ with $\sigma_k > 0$ is the largest
-# singular value of $S$. Then $S \zeta_k = \lVert S \rVert_{\mathrm{op}}\, \xi_k$, so the orthonormal
-# $\zeta_k$ are right singular vectors of $S$ for this value, and **the rank of $W$ is at most the number of
-# times that $S$ has it.** The library's `svm.certified_rank` counts them.
+# singular value of $S$. As $\lVert S \zeta_k \rVert$ is no larger, Cauchy-Schwarz is an equality, and $S
+# \zeta_k = \lVert S \rVert_{\mathrm{op}}\, \xi_k$. So the orthonormal $\zeta_k$ are right singular vectors of
+# $S$ for this value, and **the rank of $W$ is at most the number of times that $S$ has it.** The library's
+# `svm.certified_rank` counts those that the solver's error does not tell from the largest.
 #
 # `solve(Y)` returns a $W_{\mathrm{nuc}}$ (there may be several), $\hat\mu$, a table of the $\lambda_i$, and
 # what `certified_rank` takes.
@@ -330,9 +333,8 @@ print(f"mu(W_nuc) {nearness(W_nuc, Y, 1):.6f}, B(lambda) {bound:.6f}; rank at mo
 # only two.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Does a larger margin fill the blanks better?** We ask 200 other surveys side by side. A rival needs no
-# training: in $Y Y^\top Y$ the others' answers about a film count by how far these people agree with you.
-# *Predict*: which fills best?
+# **Does a larger margin fill the blanks better?** We ask 200 other surveys. A rival, $Y Y^\top Y$, needs no
+# training: others' answers count by how far these people agree with you. *Predict*: which fills best?
 
 
 # %%
@@ -366,10 +368,9 @@ for name, W in rivals.items():
     print(f"{name:8} {margin:16.2f} {score.mean():19.1f} {more.mean():15.1f} ± {error:.1f}")
 
 # %% [markdown]
-# The factors do. $W_{\mathrm{nuc}}$ has the largest margin, and fills 1.5 points worse. The entries, too,
-# have a larger margin than the factors, and fill nothing: they point along $Y$, as each answer has an entry
-# of its own and all grow alike. And the rival shows that most of the filling needs no training. So the blanks
-# do not tell which table was found, and from here on we ask for the margin.
+# The factors do. $W_{\mathrm{nuc}}$ has the largest margin and fills 1.5 points worse; the entries (they
+# point along $Y$) have a larger margin than the factors, too, and fill nothing. So the blanks do not tell
+# which table was found, and from here on we ask for the margin.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.5 A race
@@ -379,8 +380,9 @@ for name, W in rivals.items():
 #
 # $$M_0 = \frac{1}{2n} \sum_i A_i = \sum_k \bar\sigma_k\, \bar\xi_k \bar\zeta_k^\top .$$
 #
-# The vectors make up bases (some $\bar\sigma_k$ may be 0), so $I = \sum_k \bar\xi_k \bar\xi_k^\top$. Hence
-# from $U = \beta I$, $V = 0$ steps of size $\eta$ keep the form
+# (In this section and the next, a bar marks what belongs to a pull.) The vectors make up bases (some
+# $\bar\sigma_k$ may be 0), so $I = \sum_k \bar\xi_k \bar\xi_k^\top$. Hence, as long as the pull is $M_0$, steps
+# of size $\eta$ from $U = \beta I$, $V = 0$ keep the form
 #
 # $$U_t = \sum_k a_k\, \bar\xi_k \bar\xi_k^\top, \qquad V_t = \sum_k b_k\, \bar\zeta_k \bar\xi_k^\top,$$
 #
@@ -416,7 +418,8 @@ assert off < 0.005
 # It goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$: until $\sigma_1$ reaches 1 it grows by the factor
 # $4 / \beta^2$, and $\sigma_2$, in the same time, by about $(4 / \beta^2)^{\bar\sigma_2 / \bar\sigma_1}$.
 # With the exact rates for $\bar\sigma_k$ this exponent, measured from $10^{-3}$ to $10^{-4}$, is right within
-# .005 on all hundred surveys. **The smaller the start, the greedier the run.**
+# .005 on all hundred surveys. Call a run *greedy* if its leading singular value is large before the next has
+# begun to count. **The smaller the start, the greedier the run.**
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.4, 3.0))
@@ -477,8 +480,7 @@ show(
 def remembered(W, M, beta):
     """(cost, speeds (d,)) at a moment of the flow: from W (d, d), the pull M (d, d) and beta alone."""
     ### BEGIN SOLUTION
-    # U^T U = V^T V + beta^2 I, so W W^T = (U U^T)^2 - beta^2 U U^T: an eigenvalue g of U U^T has
-    # g^2 - beta^2 g = sigma^2, likewise h of V V^T h^2 + beta^2 h = sigma^2. So g + h = 2 root below.
+    # U^T U = V^T V + beta^2 I; the derivation follows below
     left, sigma, right = np.linalg.svd(W)
     root = np.sqrt(sigma**2 + beta**4 / 4)
     return root.sum(), 2 * root * np.einsum("ak,ab,kb->k", left, M, right)  # xi^T (M V V^T + U U^T M) zeta
@@ -525,29 +527,41 @@ check("04.3", remembered)
 # In lesson 02 a KKT point was a solution, because the problem was convex. In $(U, V)$ it is not, and so a KKT
 # point need not solve (P).
 #
-# **Its factors are balanced:** $U^\top U = U^\top S V = V^\top V$. So $W^\top W = V U^\top U V^\top = (V
-# V^\top)^2$, the singular values of $W$ are those of $V V^\top$, and $\lVert W \rVert_* = \lVert V \rVert_F^2
-# = \langle V, S^\top U \rangle = \langle S, W \rangle = \sum_i \lambda_i$.
+# **Its factors are balanced:** $U^\top U = U^\top S V = V^\top V$, and $\lVert W \rVert_* = \lVert V \rVert_F^2
+# = \sum_i \lambda_i$. **It has at least the share $1 / c$ of the largest margin,** where $c = \lVert S
+# \rVert_{\mathrm{op}} \ge 1$. So it solves (P) if $c = 1$.
 #
-# **It has at least the share $1 / c$ of the largest margin,** where $c = \lVert S \rVert_{\mathrm{op}}$. With
-# these $\lambda_i$ the certificate says $\hat\mu \le c / \lVert W \rVert_*$, and $\mu(W) = 1 / \lVert W
-# \rVert_*$: some $\lambda_i > 0$ (else $W = 0$), so the least $\langle A_i, W \rangle$ is 1. Here $c \ge 1$:
-# where $\sigma_k > 0$, $\sigma_k \xi_k = W \zeta_k = S V V^\top \zeta_k = \sigma_k S \zeta_k$, so $S$ maps
-# the unit vector $\zeta_k$ to the unit vector $\xi_k$. If $c = 1$, the point solves (P).
+# <details><summary>Proofs</summary>
 #
-# **If $c > 1$, something is missing.** Take a single matrix $A = \operatorname{diag}(1, 2)$. Then $U = V =
+# Balanced factors have $W^\top W = V U^\top U V^\top = (V V^\top)^2$. So $V V^\top$ is the positive root of
+# $W^\top W$, which says that $V V^\top \zeta_k = \sigma_k \zeta_k$. The trace of $V V^\top$ is then $\lVert W
+# \rVert_*$, and $\lVert V \rVert_F^2 = \langle V, S^\top U \rangle = \langle S, W \rangle = \sum_i \lambda_i$.
+#
+# With these $\lambda_i$ the certificate of section 4.4 says $\hat\mu \le c / \lVert W \rVert_*$. Some $\lambda_i$
+# is positive (else $W = 0$), so the least $\langle A_i, W \rangle$ is 1, and $\mu(W) = 1 / \lVert W \rVert_*$.
+#
+# Where $\sigma_k > 0$, $\sigma_k \xi_k = W \zeta_k = S V V^\top \zeta_k = \sigma_k S \zeta_k$. So $S$ maps the
+# unit vector $\zeta_k$ to the unit vector $\xi_k$, and $c \ge 1$. $\square$
+# </details>
+#
+# **If $c > 1$, a pair is missing.** Take a single matrix $A = \operatorname{diag}(1, 2)$. Then $U = V =
 # (1, 0)^\top$ is a KKT point with $\lambda = 1$, $S = A$ and $c = 2$. It has half the largest margin, that of
-# $\operatorname{diag}(0, 1)$, a direction it lacks. So it is whenever $c > 1$: the **leading pair** of $S$,
-# the singular vectors $\bar\xi$ and $\bar\zeta$ of its largest singular value, is absent from $W$: $U^\top
-# \bar\xi = 0$ and $V^\top \bar\zeta = 0$ (question 1).
+# $\operatorname{diag}(0, 1)$, a direction it lacks. Whenever $c > 1$, the **leading pair** of $S$, the singular
+# vectors $\bar\xi$ and $\bar\zeta$ of its largest singular value, is absent from $W$: $U^\top \bar\xi = 0$ and
+# $V^\top \bar\zeta = 0$ (question 1).
+#
+# Where several choices of the $\lambda_i$ fit, $c$ depends on the choice, and the point solves (P) exactly if
+# *some* choice has $c = 1$ (question 1). Add a second matrix, $\operatorname{diag}(1, -2)$, to the example:
+# $\lambda = (1, 0)$ still gives $c = 2$, but $\lambda = (\frac12, \frac12)$ gives $c = 1$, and the same point
+# now solves.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Can a run near such a point get it back? Let $\bar\xi, \bar\zeta$ now be the leading pair of its own pull
-# $M$, which points nearly along $S$. The run has a little of it, $\bar\xi^\top W \bar\zeta = p^\top r$ with
-# $p = U^\top \bar\xi$ and $r = V^\top \bar\zeta$. Hold $M$ still. As $M^\top \bar\xi = \lVert M
+# Can a run near such a point get the pair back? Let $\bar\xi, \bar\zeta$ now be the leading pair of its own
+# pull $M$, which points nearly along $S$. The run has a little of it, the **faint part** $\bar\xi^\top W
+# \bar\zeta = p^\top r$ with $p = U^\top \bar\xi$ and $r = V^\top \bar\zeta$. Hold $M$ still. As $M^\top \bar\xi = \lVert M
 # \rVert_{\mathrm{op}} \bar\zeta$, the flow has $p' = V^\top M^\top \bar\xi = \lVert M \rVert_{\mathrm{op}}\,
-# r$, and likewise $r' = \lVert M \rVert_{\mathrm{op}}\, p$. So $p + r$ grows and $p - r$ shrinks, and once $p
-# \approx r$, which nothing promises, $p^\top r$ grows at the rate $2 \lVert M \rVert_{\mathrm{op}}$.
+# r$, and likewise $r' = \lVert M \rVert_{\mathrm{op}}\, p$. So $p + r$ grows and $p - r$ shrinks. Unless $p + r
+# = 0$, soon $p \approx r$, and $p^\top r$ grows at the rate $2 \lVert M \rVert_{\mathrm{op}}$.
 #
 # From a small start the factors stay nearly balanced, so that $\lVert W \rVert_* \approx \lVert V
 # \rVert_F^2$. This has the speed $2 \langle V, M^\top U \rangle = 2 \langle M, W \rangle$ and hence the rate
@@ -556,8 +570,8 @@ check("04.3", remembered)
 # $$c = \frac{\lVert M \rVert_{\mathrm{op}} \lVert W \rVert_*}{\langle M, W \rangle} \ge 1 ,$$
 #
 # which is the $c$ above where the pull points along $S$, since $\langle S, W \rangle = \lVert W \rVert_*$. So
-# **what is missing grows like $\lVert W \rVert_*^c$** while $M$ and $W$ hardly turn, and its share of $W$
-# grows like $\lVert W \rVert_*^{c - 1}$. That is slow, because $\lVert W \rVert_* = u_{\min} / \mu(W)$, with
+# **the faint part grows like $\lVert W \rVert_*^c$** while $M$ and $W$ hardly turn, and its share of $W$ grows
+# like $\lVert W \rVert_*^{c - 1}$. That is slow, because $\lVert W \rVert_* = u_{\min} / \mu(W)$, with
 # $u_{\min}$ the least $u_i$, grows about like $-\log L$.
 
 # %% [markdown]
@@ -569,7 +583,7 @@ check("04.3", remembered)
 
 
 # %%
-def follow(U, V, Y, digits):
+def follow(U, V, Y, digits, part=1):
     """U and V (..., d, d) when all u_i first reach k log 10, for each k of digits: (digits, ..., d, d)."""
     kept = []
     for level in np.log(10) * np.array(digits):
@@ -578,50 +592,65 @@ def follow(U, V, Y, digits):
             gU, gV = M @ V, M.mT @ U
             size, length = (np.sqrt((a**2 + b**2).sum((-2, -1))) for a, b in ((U, V), (gU, gV)))
             change = np.abs(Y * (gU @ V.mT + U @ gV.mT)).max((-2, -1))  # of the fastest u_i
-            # (U, V) moves by at most two percent of its length, and to first order no u_i by more than 0.4;
-            # half as long a step changes no margin below by more than .01, from 3 digits on
-            step = (behind * np.minimum(0.02 * size / length, 0.4 / change))[..., None, None]
+            # for part = 1, (U, V) moves by at most two percent of its length, and to first order no u_i by
+            # more than 0.4
+            step = (part * behind * np.minimum(0.02 * size / length, 0.4 / change))[..., None, None]
             U, V = U + step * gU, V + step * gV
             M, least = far(U @ V.mT, Y)
         kept.append((U, V))
     return [np.array(part) for part in zip(*kept, strict=True)]
 
 
-starts, digits = (1e-1, 1e-3, 1e-5), (1, 3, 10, 30, 33, 100, 300)
+starts, digits = (1e-1, 1e-3, 1e-5), (1, 3, 10, 30, 40, 55, 75, 100, 135, 180, 240, 300)
 _, others = tables(range(1200, 1220))  # 20 other surveys
 others_largest = solve(others)[1]
 U, V = follow(*begin(starts, others), others, digits)
 paths = U @ V.mT  # (digits, starts, surveys, d, d)
 reached = nearness(paths, others, others_largest)
-print("20 surveys, medians of mu / mu-hat at", *digits, "digits:")
-for start, medians in zip(starts, np.median(reached, axis=2).T, strict=True):
+shown = [digits.index(many) for many in (1, 3, 10, 30, 100, 300)]
+print("20 surveys, medians of mu / mu-hat at 1, 3, 10, 30, 100, 300 digits:")
+for start, medians in zip(starts, np.median(reached[shown], axis=2).T, strict=True):
     print(f"from {start:.0e}:", *(f"{value:6.3f}" for value in medians))
 print("at 300 nearer from 1e-1 than 1e-3, from 1e-3 than 1e-5:", *(reached[-1, :-1] > reached[-1, 1:]).sum(1))
+U, V = follow(*begin(starts, others), others, (3, 30), part=0.5)
+halved = abs(nearness(U @ V.mT, others, others_largest) - reached[[1, 3]]).max((1, 2))
+print("steps half as long change a margin by at most {:.3f} at 3 digits, {:.3f} at 30".format(*halved))
 assert (np.diff(reached, axis=0) > 0).all()  # each margin climbs
-assert np.allclose(np.median(reached[[1, 2, 6], 0], axis=1), [0.865, 0.96, 0.997], atol=0.003)
+assert np.allclose(np.median(reached[[1, 2, -1], 0], axis=1), [0.865, 0.96, 0.997], atol=0.003)
 
 # %% [markdown]
 # Mostly the largest: of two neighbouring starts the larger is nearer on 18 and 19 of these 20 surveys. All
 # margins climb.
 #
-# Does what is missing grow like $\lVert W \rVert_*^c$? We take the leading pair at 30 digits, and measure the
-# exponent to 33 digits, where the norm is a tenth larger, and to 300, where it is about ten times as large.
+# Does the faint part grow like $\lVert W \rVert_*^c$? From 30 to 300 digits the norm grows about tenfold, in
+# eight stretches. We measure the exponent twice: once with the leading pair of 30 digits all the way, and once
+# with the pair renewed at the beginning of each stretch.
+
 
 # %%
-pulls = np.array([far(W, others)[0] for W in paths[3:]])  # at 30, 33, 100 and 300 digits
-norms = np.linalg.norm(paths[3:], "nuc", (-2, -1))
-c = np.linalg.norm(pulls, 2, (-2, -1)) * norms / (pulls * paths[3:]).sum((-2, -1))
-left, _, right = np.linalg.svd(pulls[0])
-missing = np.einsum("ksa,jksab,ksb->jks", left[..., 0], paths[3:], right[..., 0, :])
-exponents = np.log(missing[[1, 3]] / missing[0]) / np.log(norms[[1, 3]] / norms[0])
-print("20 surveys, medians   exponent from 30 to 33, to 300   c at 30, 100, 300")
-for start, *row in zip(starts, *np.median([*exponents, *c[[0, 2, 3]]], axis=2), strict=True):
-    print(f"from {start:.0e}", "{:33.2f} {:8.2f} {:10.2f} {:5.2f} {:5.2f}".format(*row))
-print(f"from 30 to 33 within .1 of c: {(abs(exponents[0] - c[0]) < 0.1).sum()} of 60 runs")
+def faint(pair, W):
+    """The part of the tables W along a pair of vectors (..., d) each."""
+    return np.einsum("...a,...ab,...b->...", pair[0], W, pair[1])
+
+
+W = paths[3:]  # at 30, 40, ..., 300 digits
+pulls, norms = np.array([far(one, others)[0] for one in W]), np.linalg.norm(W, "nuc", (-2, -1))
+left, sizes, right = np.linalg.svd(pulls)
+pairs = np.stack([left[..., 0], right[..., 0, :]])
+c = sizes[..., 0] * norms / (pulls * W).sum((-2, -1))
+longer = np.diff(np.log(norms), axis=0)  # of each stretch
+one_pair = np.log(faint(pairs[:, 0], W[-1]) / faint(pairs[:, 0], W[0])) / longer.sum(0)
+renewed = np.log(faint(pairs[:, :-1], W[1:]) / faint(pairs[:, :-1], W[:-1])).sum(0) / longer.sum(0)
+mean_c = ((c[:-1] + c[1:]) / 2 * longer).sum(0) / longer.sum(0)
+print("20 surveys, medians   exponent with one pair, renewed   c on the way, at 30, at 300")
+for start, *row in zip(starts, *np.median([one_pair, renewed, mean_c, c[0], c[-1]], axis=2), strict=True):
+    print(f"from {start:.0e}", "{:32.2f} {:9.2f} {:14.2f} {:6.2f} {:7.2f}".format(*row))
+print(f"renewed, within .1 of c on the way: {(abs(renewed - mean_c) < 0.1).sum()} of 60 runs")
 
 # %% [markdown]
-# **Slow, not stopped.** To 33 digits what is missing grows with the power $c$, within .1 on 59 of 60 runs. To
-# 300 digits the power is smaller, as $c$ falls on the way. That $c$ ends at 1, the theorem does not say.
+# **Slow, not stopped.** With the pair renewed, the exponent is the mean of $c$ on the way, within .1 on 59 of
+# 60 runs. With one pair all the way the medians are lower, since $M$ turns away from it. In the medians $c$
+# falls, but that it ends at 1, the theorem does not say.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 A penalty lets it rest
