@@ -6,7 +6,7 @@
 #
 # **The question: where do $K$ and $Q$ go, when do they get there, and what does the published figure show?**
 #
-# Most runs come near another SVM than that of lesson 10. The published figure shows them almost there. The
+# Such runs come near another SVM than that of lesson 10. The published figure shows them almost there. The
 # reason is a number as small as a rounding error.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -51,14 +51,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # sequences of $T = 8$ tokens in $d = 10$ dimensions, from the unit sphere, with random labels: twelve such
 # problems at once.
 #
-# The **pull** is $M = -\nabla_W L$. The function `pull` returns it in a unit that keeps its entries from
-# underflowing, and the logarithm of this unit.
-#
-# <details><summary>Which unit?</summary>
-#
-# Where logits are far apart all weights of tokens are tiny. As in lesson 06, `pull` takes the largest of them
-# out. Without a ridge only the direction of $M$ counts, so that the unit may vary from step to step.
-# </details>
+# The **pull** is $M = -\nabla_W L$. Against underflow the function `pull` returns it over the largest weight
+# of a token, as in lesson 06, and the logarithm of this weight.
 
 
 # %%
@@ -98,9 +92,7 @@ d, trials = 10, len(X)
 # these two is divided by its own Frobenius norm, and every step has Frobenius norm 0.1. $K$ and $Q$ have
 # $m = d$ columns and start where torch starts an `nn.Linear`; $W$ itself starts from zero.
 #
-# The helper `compared` solves the SVM of the tokens that a $W$ selects (section 11.2); section 11.3 does it
-# without it for one problem. The argument `ridge` is the $\varepsilon$ of section 11.3, in both of its
-# places.
+# The helper `compared` solves the SVM of the tokens that a $W$ selects (section 11.2).
 
 
 # %%
@@ -119,7 +111,7 @@ def downhill(KQ, problem, ridge=0.0):
 
 def descend(KQ, problem, steps, every, eta=0.1, ridge=0.0):
     """At every so many steps g dt, dt = eta / (||g|| + ridge), K and Q normalised apart: (K, Q), and the
-    sums so far of dt (mean of the two) and of M dt."""
+    sums so far of dt (mean of the two) and of M dt. The ridge is the epsilon of section 11.3."""
     kept, time, moved = [], 0.0, 0.0
     for step in range(1, steps + 1):
         g, M = downhill(KQ, problem, ridge)
@@ -177,7 +169,7 @@ for ax, path, title, aim in (
     exact = np.linalg.svd(aim[0], compute_uv=False)
     exact = exact[exact > 1e-3 * exact[0]] / exact[0]
     ax.plot([2150] * len(exact), exact, "D", color=GREEN, markersize=5, clip_on=False)
-    ax.set(title=f"trained: {title}", xlabel="step", xlim=(0, 2200), ylim=(1e-5, 1.5))
+    ax.set(title=f"trained: {title}", xlabel="step", xlim=(0, 2200), ylim=(3e-4, 1.5))
 axes[1].set_ylabel(r"$\sigma_k / \sigma_1$")
 show(
     fig,
@@ -207,18 +199,17 @@ show(
 #
 # Its dual weights $\lambda_{it} \ge 0$, positive only where the lead is 1, make the sum $S = \sum_{it}
 # \lambda_{it} A_{it}$ with $\lVert S \rVert_{\mathrm{op}} = 1$. We write $S$ for any such sum and say whose
-# it is: the SVM's, a KKT point's, and in section 11.3 a run's own and that of the weights that maximise $D$.
-# They differ in their weights; at rest the last two nearly agree.
+# it is: the SVM's, a KKT point's or, in section 11.3, a run's own.
 #
-# The same problem written in $(K, Q)$ asks for the smallest **cost** $\frac12(\lVert K \rVert_F^2 + \lVert Q
-# \rVert_F^2)$. Each of its KKT points (lesson 04) has weights of its own, again positive only where the lead
-# is 1, with
+# The same problem written in $(K, Q)$, with $m = d$ columns, asks for the smallest **cost** $\frac12(\lVert
+# K \rVert_F^2 + \lVert Q \rVert_F^2)$. Each of its KKT points (lesson 04) has weights of its own, again
+# positive only where the lead is 1, with
 #
 # $$K = S Q, \qquad Q = S^\top K .$$
 #
-# So the directions of $W$ have singular value 1 in $S$, and a direction of $S$ with another value is missing
-# from $W$. If no value is larger, that is, if $\lVert S \rVert_{\mathrm{op}} = 1$, then $S$ certifies that
-# $W$ solves the SVM.
+# So $K = S S^\top K$: the directions of $W$ have singular value 1 in $S$, and a direction of $S$ with
+# another value is missing from $W$. If no value is larger, that is, if $\lVert S \rVert_{\mathrm{op}} = 1$,
+# then $S$ certifies that $W$ solves the SVM.
 #
 # <details><summary>Why</summary>
 #
@@ -256,26 +247,25 @@ show(
 # %%
 stored, more = measured("11.figure").load(), measured("11.without_eps").load()
 rows = {  # where the runs with and without a ridge are stored
-    "public code": (stored, "public code", "no ridge"),
-    "exact gradients": (stored, "exact", "exact, no ridge"),
-    "and no eps in the norm": (more, "exact, ridge", "exact"),
+    "ridge, exact gradients": (stored, "exact"),
+    "ridge, and no eps in the norm": (more, "exact, ridge"),
+    "ridge, public code": (stored, "public code"),
+    "none, public code": (stored, "no ridge"),
+    "none, exact gradients": (stored, "exact, no ridge"),
+    "none, and no eps in the norm": (more, "exact"),
 }
-print("n, T, d   mean nuclear cosine at step       500   1000   2000   8000")
+print("n, T, d   mean nuclear cosine at step        500   1000   2000   8000")
 for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
-    for name, (kept, *variants) in rows.items():
-        for ridge, one in zip(("ridge", "none"), variants, strict=True):
-            means = kept.nuclear.sel(size=size, variant=one).values.mean(axis=0)
-            print(f"{text}  {name:22} {ridge:5}", "{:6.3f} {:6.3f} {:6.3f} {:6.3f}".format(*means))
-            assert means[2] > 0.9955 if ridge == "ridge" else means[2] < 0.986
-    for row, variant in (("public code, ridge", "public code"), ("exact gradients, none", "exact, no ridge")):
-        length = np.median(stored.length.sel(size=size, variant=variant).values, axis=0)
-        print(f"    median length, {row}: {length[0]:.0f} at step 500, {length[3]:.0f} at step 8,000")
+    means = [kept.nuclear.sel(size=size, variant=one).values.mean(axis=0) for kept, one in rows.values()]
+    assert np.ptp(means[:3], axis=0).max() < 0.001  # the three with a ridge agree: we print the last
+    for name, row in [*zip(rows, means, strict=True)][2:]:
+        print(f"{text}  {name:28}", "{:6.3f} {:6.3f} {:6.3f} {:6.3f}".format(*row))
+        assert row[2] > 0.9955 if "ridge" in name else row[2] < 0.986
 
 # %% [markdown]
-# The published number belongs to the ridge: all rows with it agree, and in the first of them $W$ keeps its
-# length. Without it the textbook gradient leads the run astray. Exact gradients stay at .94, as far out they
-# are small beside the $\varepsilon$ that is added to their norm: from step 500 to 8,000 $W$ grows by less
-# than a tenth. Without any $\varepsilon$ descent comes nearer, but slowly.
+# The .997 belongs to the ridge: with it the other two mends change no mean by .001. Without it the textbook
+# gradient leads the run astray. Exact gradients stay at .94, as far out they are small beside the
+# $\varepsilon$ that is added to their norm. Without any $\varepsilon$ descent comes nearer, but slowly.
 #
 # With a ridge a run can rest, where the gradients in $K$ and in $Q$ vanish:
 #
@@ -315,8 +305,7 @@ for name, KQ in (("steps of 0.1  ", public), ("steps of 0.003", at_rest)):
     own, solution, h = compared(torch.tensor(ended), tokens)  # cosine to an SVM, that SVM, logits
     selected = geometry.selected_tokens(h).numpy()
     op = np.linalg.norm(in_its_units(pull(ended, *ours)[0], ended), 2, axis=(-2, -1))
-    agree = (selected == tokens.optimal.numpy()).all(axis=-1).sum()
-    print(f"{name}: cosine {own.mean():.3f}, best tokens in {agree} of {trials}", end=", ")
+    print(f"{name}: cosine {own.mean():.3f}", end=", ")
     print(f"residual up to {residual(KQ, EPS).max():.1e}, ||S||_op - 1 up to {(op - 1).max():.1e}")
 assert max(residual(KQ, EPS).max(), abs(op - 1).max()) < 0.003  # at rest
 nuclear = solution.value.numpy()
@@ -419,7 +408,11 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 # $$
 #
 # among all $\lambda \ge 0$, zero where $F_{it} \le 0$, with $\lVert \sum_{it} \lambda_{it} A_{it}
-# \rVert_{\mathrm{op}} \le 1$. For, with any $W$ and any such weights, whose sum is $S$,
+# \rVert_{\mathrm{op}} \le 1$.
+#
+# <details><summary>Why they do</summary>
+#
+# With any $W$ and any such weights, whose sum is $S$,
 #
 # $$
 # J(W) \ge \sum_{F_{it} > 0}
@@ -431,6 +424,7 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 # second each term takes its least value, at $\Delta_{it} = \log (F_{it} / 2 \varepsilon \lambda_{it})$. At
 # the minimum of $J$, with its own weights, both are equalities. So no other weights have a larger $D$, and as
 # $D$ is strictly concave, none has the same.
+# </details>
 #
 # <details><summary>Why 11.1 comes too short of the minimum of J</summary>
 #
@@ -506,10 +500,10 @@ own, said = cosine(product(at_rest), nuclear), cosine(foretold, nuclear)
 hand = cp.Variable((d, d))
 constraints = [cp.sum(cp.multiply(a, hand)) >= 1 for a in A[0]]
 cp.Problem(cp.Minimize(cp.normNuc(hand)), constraints).solve(solver="CLARABEL")
+assert cosine(hand.value, nuclear[0]) > 1 - 1e-6  # `compared` solves the same problem
+by_hand = 1 - cosine(product(at_rest)[0], hand.value), 1 - cosine(foretold[0], hand.value)
 print("1 - cosine to W_nuc            run at rest   minimum of J")
-for text, W_nuc in (("as defined", hand.value), ("by `compared`", nuclear[0])):
-    pair = 1 - cosine(product(at_rest)[0], W_nuc), 1 - cosine(foretold[0], W_nuc)
-    print(f"first problem, {text:14} {{:12.5f}} {{:14.5f}}".format(*pair))
+print("first problem, as defined      {:11.5f} {:14.5f}".format(*by_hand))
 print(f"our twelve, mean {1 - own.mean():25.5f} {1 - said.mean():14.5f}")
 off = 1 - cosine(product(at_rest), foretold)
 print(f"1 - cosine of run and minimum below 1e-4 in {(off < 1e-4).sum()} of 12")
@@ -517,18 +511,19 @@ print(f"1 - cosine of run and minimum below 1e-4 in {(off < 1e-4).sum()} of 12")
 
 # %%
 eighty, many = measured("11.foretold").load(), measured("11.rest").load()
-print("mean cosine to W_nuc    predicted  measured  median difference    prediction to run: least cosine")
+print("mean cosine to W_nuc    predicted  measured  median difference")
 for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
     one = eighty.sel(size=size)
-    numbers = one.said.mean(), one.own.mean(), abs(one.said - one.own).median(), one.near.min()
-    print(f"80 runs of {text:8}  {{:13.4f}} {{:9.4f}} {{:14.5f}} {{:26.5f}}".format(*map(float, numbers)))
-    assert numbers[2] < 1e-4 < 0.999 < numbers[3]
-print(f"144 others, three sizes, at rest: 1 - cosine of prediction and run up to {1 - many.near.min():.0e}")
+    numbers = one.said.mean(), one.own.mean(), abs(one.said - one.own).median()
+    print(f"80 runs of {text:8}  {{:13.4f}} {{:9.4f}} {{:14.5f}}".format(*map(float, numbers)))
+    assert numbers[2] < 1e-4
+print(f"144 others, three sizes, at rest, {int(np.isfinite(many.better).sum())} of them with better tokens:")
+print(f"1 - cosine of prediction and run up to {1 - many.near.min():.0e}")
 
 # %% [markdown]
-# **This explains the published .997, given the tokens.** The 80 runs make steps of 0.1 and do not rest; yet
-# $J$ predicts their cosines to .0001 in the median. And our twelve, like 144 others, rest where $J$ says,
-# although it leaves out the better tokens.
+# **This explains the public code's .997, for given tokens.** The 80 runs make steps of 0.1 and do not rest;
+# yet $J$ predicts their cosines to .0001 in the median. And our twelve rest where $J$ says, like 144 others,
+# 51 of which have better tokens, which $J$ leaves out.
 
 # %% [markdown]
 # ### Exercise 11.2: Another ridge
@@ -567,7 +562,7 @@ def another_ridge(W, W_nuc, eps, other):
 check("11.2", another_ridge)
 
 # %% [markdown]
-# <details><summary>Why it is at rest</summary>
+# <details><summary>Why it is at rest, and how its cosine falls</summary>
 #
 # The matrix is $V = W + a\, W_{\mathrm{nuc}}$ with $a = \log(\varepsilon / \varepsilon')$. For $a \ge 0$ the
 # triangle inequality and $\lVert S \rVert_{\mathrm{op}} = 1$ give
@@ -578,86 +573,96 @@ check("11.2", another_ridge)
 # $$
 #
 # So both are equalities. $V$ is the only such matrix if its leads fix it where $S$ has singular value 1.
+#
+# The part $W_\perp$ of $W$ orthogonal to $W_{\mathrm{nuc}}$ is also that of $V$. So $1 - \cos$ is nearly
+# $\frac12 (\lVert W_\perp \rVert_F / \lVert V \rVert_F)^2$, where $\lVert V \rVert_F$ grows like the length.
 # </details>
 #
-# We let our runs rest with the square of $\varepsilon$ in both places, then with its cube. The last steps are
-# of 0.003 divided by 2 and by 3, as a longer $W$ needs smaller steps to rest.
+# As $V$ keeps the part of $W$ that is orthogonal to $W_{\mathrm{nuc}}$, **$1 - \cos$ falls nearly like $1 /
+# \text{length}^2$**. **Predict**: which power of $\varepsilon$ brings the mean cosine to .9999?
+#
+# We let our runs rest with the square of $\varepsilon$ in both places, then with its cube. The last steps
+# are of 0.003 divided by 2 and by 3, as a longer $W$ needs smaller steps to rest.
 
 # %%
-KQ, resting = at_rest, [(lengths, 1 - said, 1 - said, 1 - own)]
-print("mean of 1 - cosine to W_nuc:  exercise  minimum of J  run at rest")
-for power in (2, 3):
-    ridge = EPS**power
-    KQ = descend(KQ, ours, 2000, 2000, ridge=ridge)[0][0]
-    KQ = descend(KQ, ours, 1000, 1000, 0.003 / power, ridge)[0][0]
-    there = product(KQ)
-    logits = tokens.compare(tokens.z @ torch.tensor(there).mT)
-    assert (geometry.selected_tokens(logits).numpy() == selected).all()  # the same tokens
-    pairs = zip(product(at_rest), nuclear, strict=True)
-    length, nearer = np.array([another_ridge(*pair, EPS, ridge) for pair in pairs]).T
-    convex = cosine(np.array([minimum(*one, ridge) for one in zip(A, F, strict=True)]), nuclear)
-    reached, now = np.linalg.norm(there, "nuc", axis=(1, 2)), cosine(there, nuclear)
-    far = [(1 - one).mean() for one in (nearer, convex, now)]
-    print(f"ridge {ridge:.0e} {'':14}", "{:11.5f} {:13.5f} {:12.5f}".format(*far), end="; ")
-    print(f"residual below .001 in {(residual(KQ, ridge) < 0.001).sum()}")
-    resting.append((reached, 1 - nearer, 1 - convex, 1 - now))
-    assert (abs(reached / length - 1) < 0.02).all(), again.format("11.2")
-    assert 0.75 < far[0] / far[2] < 0.95, again.format("11.2")
+KQ, resting = at_rest, {}
+print("means of        exercise 11.2             minimum of J              run at rest")
+print("ridge  ", *["  length   1 - cos   law"] * 3, " law: (1 - cos) length^2, over its first")
+for power in (1, 2, 3, 5, 12):
+    ridge, pairs = EPS**power, zip(product(at_rest), nuclear, strict=True)
+    found = [np.array([another_ridge(*pair, EPS, ridge) for pair in pairs]).T]  # lengths, cosines
+    there = [foretold if power == 1 else np.array([minimum(*one, ridge) for one in zip(A, F, strict=True)])]
+    if power in (2, 3):
+        KQ = descend(KQ, ours, 2000, 2000, ridge=ridge)[0][0]
+        KQ = descend(KQ, ours, 1000, 1000, 0.003 / power, ridge)[0][0]
+        logits = tokens.compare(tokens.z @ torch.tensor(product(KQ)).mT)
+        assert (geometry.selected_tokens(logits).numpy() == selected).all()  # the same tokens
+        assert residual(KQ, ridge).max() < 0.001  # at rest
+    there += [product(KQ)] if power <= 3 else []
+    found += [(np.linalg.norm(V, "nuc", axis=(1, 2)), cosine(V, nuclear)) for V in there]
+    resting[power] = [np.mean([L, 1 - c, (1 - c) * L**2], axis=1) for L, c in found]
+    rows = [row / (1, 1, first[2]) for row, first in zip(resting[power], resting[1], strict=False)]
+    print(f"{ridge:7.0e}", *("{:8.0f} {:9.5f} {:5.1f}".format(*row) for row in rows))
+    assert all(abs(found[0][0] / one[0] - 1).max() < 0.002 for one in found), again.format("11.2")
+    assert abs(rows[0][2] - 1) < 0.02, again.format("11.2")
 
 # %% [markdown]
-# The twelve rest with each ridge, close to the minimum of $J$. The exercise places them somewhat too near to
-# $W_{\mathrm{nuc}}$, since what it supposes holds only nearly.
+# By the exercise the fifth power is enough; the minimum of $J$ needs a little more. **The cosine is .997,
+# and not 1, because it comes nearer so slowly**: squaring the ridge divides $1 - \cos$ by about 4.
 #
-# From our runs at rest we also follow a **regularization path**, minimisers of $L$ in balls of cost $R$.
-# These are local ones, as those runs are (in lesson 08 and in the theorem they are global).
-
-# %%
-balls = models.FactoredAttention(d, d, trials=trials)
-balls.load_state_dict(dict(zip("KQ", torch.tensor(at_rest), strict=True)))
-radii = [50.0, 100.0, *(row[0].mean() for row in resting)]
-balls_path = paths.regularization_path(balls, tokens, radii, tol=1e-4)
-beside = 1 - cosine(balls_path.values["W"].numpy(), nuclear).mean(axis=1)
-assert (abs(beside[2:] / [row[3].mean() for row in resting] - 1) < 0.1).all()
+# The lengths of the exercise are right to .002, its law nearly so: at the minimum of $J$ $(1 - \cos)\,
+# \text{length}^2$ grows by two fifths, while the length grows 13 times.
+#
+# Figure 2 also follows, from our runs at rest, a **regularization path** of local minimisers of $L$ in balls
+# of cost $R$ (in lesson 08 and in the theorem they are global).
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "slide"}
+balls = models.FactoredAttention(d, d, trials=trials)
+balls.load_state_dict(dict(zip("KQ", torch.tensor(at_rest), strict=True)))
+rests = [resting[power][2] for power in (1, 2, 3)]  # the runs: mean length, 1 - cosine
+radii = [50.0, 100.0, *(row[0] for row in rests)]
+balls_path = paths.regularization_path(balls, tokens, radii, tol=1e-4)
+beside = 1 - cosine(balls_path.values["W"].numpy(), nuclear).mean(axis=1)
 fig, ax = plt.subplots(figsize=(5.2, 3.6))
 grown = np.linalg.norm(factored, "nuc", axis=(-2, -1)).mean(axis=1)
 ax.loglog(grown, 1 - curves["(K, Q)", "nuc"].mean(axis=1), color=ORANGE, label="descent, no ridge")
 ax.loglog(radii, beside, "-", color=GREEN, label="regularization path")
 for k, style, color, label in (
-    (3, "o", BLUE, r"at rest: ridge $\varepsilon$, $\varepsilon^2$, $\varepsilon^3$"),
-    (2, "+", BLACK, "minimum of $J$"),
-    (1, "x", ORANGE, "exercise 11.2"),
+    (2, "o", BLUE, r"at rest: ridge $\varepsilon$, $\varepsilon^2$, $\varepsilon^3$"),
+    (1, "+", BLACK, r"minimum of $J$, to $\varepsilon^{12}$"),
+    (0, "x", ORANGE, r"exercise 11.2, to $\varepsilon^{12}$"),
 ):
-    points = [(row[0].mean(), row[k].mean()) for row in resting[k == 1 :]]
+    points = [row[k][:2] for power, row in resting.items() if k < len(row) and (k or power > 1)]
     ax.loglog(
         *zip(*points, strict=True), style, color=color, markersize=9 if style == "+" else 6, label=label
     )
+law = np.array([190.0, 2600.0])
+ax.loglog(law, rests[0][1] * (law / rests[0][0]) ** -2, ":", color=BLACK, linewidth=1, label="slope -2")
 ax.set(xlabel=r"mean length of $W$", ylabel=r"1 - mean cosine to $W_{\mathrm{nuc}}$")
 ax.legend(fontsize=9)
 show(
     fig,
     alt="One minus the mean cosine of twelve problems against their mean length. The regularization path "
-    "falls from length 50 to about 630; the runs at rest with three ridges and the minima of J lie on it, "
-    "the crosses of exercise 11.2 a little below. Descent without a ridge is above it from length 50 on, and "
-    "at length 20,000 still farther off than the path at 100.",
+    "falls from length 50 to about 630; the runs at rest with three ridges and the minima of J lie on it. "
+    "From length 190 to 2,600 the crosses of exercise 11.2 lie on a line of slope -2, the minima of J a "
+    "little above it. Descent without a ridge is above all of these from length 50 on.",
 )
 
 # %% [markdown]
 # **Figure 2.** Distance from $W_{\mathrm{nuc}}$ against the length of $W$: means of our twelve.
 
+# %%
+assert (abs(beside[2:] / [row[1] for row in rests] - 1) < 0.1).all()  # the runs lie near the path
+
 # %% [markdown]
-# In Figure 2 the runs at rest lie on or near the path. Each run is a local minimum of the loss in the ball of
-# its own cost, while the path gives all twelve the same radius, their mean length. Descent without a ridge is
-# farther off at equal length.
+# The runs at rest lie on or near the path. Descent without a ridge is farther off at equal length.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 When do they get there?
 #
 # A run's own $S$ (section 11.3) says which direction grows. Let $\xi$, $\zeta$ be the singular vectors of $S$
 # with its largest singular value $c = \lVert S \rVert_{\mathrm{op}}$. They are its **leading pair** (lesson
-# 04). The pair's **share** is $\lVert K^\top \xi + Q^\top \zeta \rVert^2$ over four times the cost. (A
-# direction that a balanced $W$ has with singular value $\sigma$ has the share $\sigma / \lVert W \rVert_*$.)
+# 04). The pair's **share** is $\lVert K^\top \xi + Q^\top \zeta \rVert^2$ over four times the cost.
 #
 # Small steps follow the flow $K' = M Q - 2 \varepsilon K$, $Q' = M^\top K - 2 \varepsilon Q$: a step of
 # Frobenius norm $\eta$ along a gradient $g$ takes the time $\eta / \lVert g \rVert_F$. ($K$ and $Q$ have a
@@ -668,10 +673,10 @@ show(
 #
 # ★★★ · 15 minutes
 #
-# By what factor does the share grow, where $M = b\, S$ with an unknown $b > 0$? You know the nuclear norm of
-# $W$ at $k + 1$ moments (*looks*), and between each and the next $c$ and the time. Suppose that $\xi$ and
-# $\zeta$ are the same all the time, that $c$ is constant between looks, and that the cost is the nuclear
-# norm.
+# By what factor does the share grow from the first of $k + 1$ moments (*looks*) to the last? You know the
+# nuclear norm of $W$ at each look, and between each and the next $c$ and the time; the answer is a product
+# over these intervals. Suppose that $M = b\, S$ with an unknown $b > 0$, that $\xi$ and $\zeta$ stay the
+# same, that $c$ is constant in each interval, and that the cost is the nuclear norm.
 #
 # <details><summary>Hint: the leading pair</summary>
 #
@@ -717,7 +722,9 @@ check("11.3", share_growth)
 
 # %%
 away, clock, looks = {}, {}, np.arange(10, 1001, 10)
-print("80 problems each; medians, steps 200 to 300: clock   log share grows by   law   error of the law")
+print(
+    "80 problems each; medians, steps 200 to 300: clock   log share grows by   law   error  off by over 1/4"
+)
 for n, T, width in ((6, 8, 10), (4, 5, 14)):
     drawn = data.random_tokens(n, T, width, trials=80, seed=1)
     problem = [part.numpy() for part in (drawn.X, drawn.z, drawn.y, drawn.v)]
@@ -738,7 +745,12 @@ for n, T, width in ((6, 8, 10), (4, 5, 14)):
         law = np.log([share_growth(*one, eps) for one in each])
         ticked = clock[n, eps][29] - clock[n, eps][19]
         row = np.median([ticked, grown, law, abs(law - grown)], axis=1)
-        print(f"{n}, {T}, {width:<2d} {name:5}", "{:33.1f} {:20.2f} {:5.2f} {:10.3f}".format(*row))
+        wrong = (abs(law / grown - 1) > 0.25).sum()
+        print(
+            f"{n}, {T}, {width:<2d} {name:5}",
+            "{:33.1f} {:20.2f} {:5.2f} {:7.3f}".format(*row),
+            f"{wrong:10d}",
+        )
         assert row[3] < 0.1 * row[1], again.format("11.3")
 
 
@@ -753,12 +765,8 @@ print("median 1 - cosine (at step)   clock 3            clock 6.6")
 for n, eps in ((6, EPS), (6, 0.0), (4, EPS), (4, 0.0)):
     at = (looks[(np.median(clock[n, eps], axis=1) < tick).sum()] for tick in (3, 6.6))
     row = *at_clock((3, 6.6), n, eps), *at
-    assert 0.8 < at_clock(6.6, n, 0.0) / at_clock(6.6, n, EPS) < 1.25  # the two differ little
+    assert 0.8 < at_clock(6.6, n, 0.0) / at_clock(6.6, n, EPS) < 1  # the two differ little
     print(f"n = {n}, {'ridge' if eps else 'none':6}", "{0:21.3f} ({2}) {1:12.3f} ({3})".format(*row))
-between = np.arange(1, 6.6, 0.1)
-both = [[np.interp(between, clock[6, e][:, k], away[6, e][:, k]) for e in (EPS, 0.0)] for k in range(80)]
-parted = np.flatnonzero(abs(np.diff(np.log(both), axis=1)).max(axis=(1, 2)) > np.log(2))
-assert [*parted] == [69, 73, 79]  # the answer below the slider
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "slide"}
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.5))
@@ -778,6 +786,8 @@ for n, eps, color, line, label in (
 axes[0].set(xlabel="clock since step 10", ylabel=r"median 1 - cosine to $W_{\mathrm{nuc}}$", ylim=(2e-3, 0.6))
 axes[0].set(xticks=[1, 3, 10, 30], xticklabels=["1", "3", "10", "30"])
 axes[0].minorticks_off()
+for tick in (3, 6.6):  # the test lies between
+    axes[0].axvline(tick, color=BLACK, linewidth=0.8, linestyle=":")
 axes[0].legend(fontsize=8, loc="upper right")
 axes[1].set(xlabel="step", ylabel=r"median cosine to $W_{\mathrm{nuc}}$", ylim=(0.9, 1.002))
 axes[1].legend(loc="lower right")
@@ -791,19 +801,26 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Left: median distance from $W_{\mathrm{nuc}}$ at each clock, as far as the slowest problem's
-# goes. Right: median cosines of the 80 problems (6, 8, 10) against the step.
+# goes; dotted: clock 3 and 6.6. Right: median cosines of the 80 problems (6, 8, 10) against the step.
 
 # %% [markdown]
-# In steps 200 to 300 the law's median error is below a tenth of the median growth.
+# In steps 200 to 300 the law's median error is below a tenth of the median growth. With the ridge it misses
+# 6 and 4 of the 80 by over a quarter.
 #
-# On the left of Figure 3 the runs with and without the ridge are one up to clock 3, as they must be: they
-# have the same start and the same data, and so far the ridge is too weak to part them. The test comes after.
-# By clock 6.6 the distance has fallen to a third or less, with the ridge in at most 230 steps and without it
-# in over 600, and yet the two differ by under a quarter. So far the ridge does little but make the clock run
-# faster (right). Later it also sets where the run ends.
+# On the left of Figure 3 the runs with and without the ridge are one up to clock 3, as they must be: so far
+# the ridge is too weak to part them. The test comes after. By clock 6.6 the distance has fallen to a third
+# or less, with the ridge in at most 230 steps and without it in over 600, and yet it differs by under a
+# quarter, being smaller without. So far the ridge does little but make the clock run faster (right). Later
+# it also sets where the run ends.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
+between = np.arange(1, 6.6, 0.1)
+both = [[np.interp(between, clock[6, e][:, k], away[6, e][:, k]) for e in (EPS, 0.0)] for k in range(80)]
+parted = np.flatnonzero(abs(np.diff(np.log(both), axis=1)).max(axis=(1, 2)) > np.log(2))
+assert [*parted] == [69, 73, 79]  # the answer below the slider
+
+
 def one_by_one(k):
     """The left of Figure 3 for one problem."""
     figure = plt.Figure(figsize=(6, 3.3), layout="none")  # constrained layout would draw twice
@@ -837,8 +854,8 @@ widgets.sliders(
 # \sqrt j$ at step $j$. So far $K$ and $Q$ were normalised *apart*, each by its own norm, so that they had two
 # times. Normalised *jointly*, by the root mean square of both norms, they share one.
 #
-# Two times unbalance the pair. Is it this that does harm? We take the imbalance away, but not the two times:
-# after each step the *balanced* pair with the same $W$ replaces the run's.
+# Two times unbalance the pair. Is it this that does harm, or that there are two? As a test we keep two
+# times, but let each problem *borrow* their ratio from the run of another.
 #
 # <details><summary>Why do two times unbalance the pair?</summary>
 #
@@ -849,39 +866,41 @@ widgets.sliders(
 
 
 # %%
-def balanced(KQ):
-    """The balanced pair with the same W."""
-    U, s, Vt = np.linalg.svd(product(KQ))
-    return np.stack([U, np.swapaxes(Vt, -1, -2)]) * np.sqrt(s)[..., None, :]
-
-
-print("degrees: angle of the mean cosine to W_nuc; imbalance: ||K'K - Q'Q||_F / ||W||_F, median")
-print("step 2,000                    degrees   length   imbalance")
+print("degrees: angle of the mean cosine to W_nuc; imbalance: ||K'K - Q'Q||_F / ||W||_F, median;")
+print("sums: mean cosine of the sum of all M dt_K and that of all M dt_Q")
+print("step 2,000                    degrees   length   imbalance   sums")
 ways = {"apart, steps of .1": (0, "apart"), "apart, growing": (0.5, "apart")}
-ways |= {"apart, balanced, growing": (0.5, "balanced")}
+ways |= {"ratio borrowed, growing": (0.5, "borrowed")}
 ways |= {"joint, steps of .1": (0, "joint"), "joint, growing": (0.5, "joint")}
 for way, (power, kind) in ways.items():
-    KQ = KQ0
+    KQ, moved = KQ0, 0.0
     for step in range(1, 2001):
-        g, _ = downhill(KQ, ours)
+        g, M = downhill(KQ, ours)
         norm = np.linalg.norm(g, axis=(-2, -1), keepdims=True)
         if kind == "joint":  # one norm for both
             norm = np.sqrt((norm**2).mean(axis=0)) * np.ones((2, 1, 1, 1))
-        KQ = KQ + 0.1 * step**power / norm * g
-        KQ = balanced(KQ) if kind == "balanced" else KQ
+        elif kind == "borrowed":  # the product of both norms stays
+            ratio = np.roll(norm[0] / norm[1], 1, axis=0)
+            norm = np.sqrt(norm[0] * norm[1] * np.stack([ratio, 1 / ratio]))
+        dt = 0.1 * step**power / norm
+        KQ, moved = KQ + dt * g, moved + dt * M
     V, gram = product(KQ), np.swapaxes(KQ, -1, -2) @ KQ
     far = np.degrees(np.arccos(compared(torch.tensor(V), tokens)[0].numpy().mean()))
     uneven = np.median(np.linalg.norm(gram[0] - gram[1], axis=(1, 2)) / np.linalg.norm(V, axis=(1, 2)))
     length = np.linalg.norm(V, "nuc", axis=(1, 2)).mean()
-    print(f"{way:27} {far:10.0f} {length:8.0e} {uneven:11.1f}")
-    assert (far < 5.5, uneven > 0.5) == (way == "joint, growing", way == "apart, growing")
+    print(f"{way:27} {far:10.0f} {length:8.0e} {uneven:11.1f} {cosine(*moved).mean():8.3f}")
+    assert (far < 5.5) == (way in ("ratio borrowed, growing", "joint, growing"))
+    assert (uneven > 0.4) == (way in ("apart, growing", "ratio borrowed, growing"))
 print(f"with the ridge {np.degrees(np.arccos(own.mean())):23.0f}")
 
 # %% [markdown]
-# **Growing steps with one time bring our twelve almost as near as the ridge does.** Neither is enough alone
-# here: one time with steps of 0.1 does not help, and growing steps with two times hardly do, even if the pair
-# is kept balanced. So two times do harm without any imbalance: $K$ and $Q$ then add up $M$ with different
-# weights, while section 11.2 asks for one $S$.
+# **Growing steps with one time bring our twelve almost as near as the ridge does.** (In five other sets of
+# twelve the angle is .7 to 1.8 times the ridge's.) On our twelve neither is enough alone: one time with
+# steps of 0.1 does not help, and growing steps with two times hardly do.
+#
+# What does the harm? Neither two times as such nor the imbalance: with a borrowed ratio the pair has both,
+# and comes as near as with one time. But if the times come from their own norms, $K$ and $Q$ add up two sums
+# of $M$ that differ in direction (last column), while section 11.2 asks for one $S$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 Where it breaks: too much of a ridge
@@ -928,30 +947,35 @@ def least_decay(X, z, y, v):
 check("11.4", least_decay)
 
 # %% [markdown]
-# We train our twelve by plain descent from a tenth of their start.
+# We train our twelve by plain descent from a tenth of torch's start. **Predict**: just above the threshold,
+# do they end at zero from torch's own start, too?
 
 # %%
 least = np.array([least_decay(*one) for one in zip(*ours, strict=True)])
 print(f"threshold {least.min():.3f} to {least.max():.3f}")
-for factor, at_zero in ((0.95, 0), (1.02, 12)):
-    KQ = 0.1 * KQ0
+for times, factor, at_zero in ((0.1, 0.95, 0), (0.1, 1.02, 12), (1, 1.02, 10)):
+    KQ, ridge = times * KQ0, factor * least[:, None, None] / 2
     for _ in range(2000):
-        KQ = KQ + 20 * downhill(KQ, ours, factor * least[:, None, None] / 2)[0]
-    zero = (np.linalg.norm(product(KQ), "nuc", axis=(-2, -1)) < 0.01).sum()
-    print(f"decay {factor:<4g} of the threshold: {zero:2d} of 12 at zero")
-    assert zero == at_zero, again.format("11.4")
+        KQ = KQ + 20 * downhill(KQ, ours, ridge)[0]
+    lengths = np.linalg.norm(product(KQ), "nuc", axis=(-2, -1))
+    print(
+        f"start times {times:<3g}, {factor:.2f} of the threshold: {(lengths < 0.01).sum():2d} of 12 at zero"
+    )
+    assert (lengths < 0.01).sum() == at_zero, again.format("11.4")
+assert abs(downhill(KQ, ours, ridge)[0][:, lengths > 0.01]).max() < 1e-12  # the two others rest, too
 
 # %% [markdown]
-# As predicted, small starts end at zero just above the threshold, and not just below it.
+# Not all do: two of the twelve rest away from zero. Just above the threshold a second rest can be stable
+# beside zero. Small starts end at zero there, and not just below it, as predicted.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | the published .997; 4, 5, 14 | minimum of $J$: .9972; .9960 | means of 80 runs: .9971; .9961 |
-# | 1 - cosine at rest, ridge $\varepsilon^2$ | minimum of $J$: .00069 | means of 12 runs: .00071 |
-# | growth of a log share, with the ridge | $(c - 1)$ times the clock: .20 | .20 (medians of 80) |
+# | the public code's .997; 4, 5, 14 | minimum of $J$: .9972; .9960 | means of 80 runs: .9971; .9961 |
+# | $(1 - \cos)\, \text{length}^2$: $\varepsilon^3$ over $\varepsilon$ | minimum of $J$: 1.2 | 12 runs: 1.2 |
+# | growth of a log share, ridge | $(c - 1)$ times the clock, $c$ measured: .20 | .20 (medians of 80) |
 # | small starts end at zero | decay above $\lVert M \rVert_{\mathrm{op}}$ | 12 of 12 above, 0 of 12 below |
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1047,9 +1071,9 @@ assert ((np.diff(balances[..., 1])[:, 0] > 0) == [False, True, True]).all()
 # at $d = 1$. But $W$ lives only where $S$ has singular value 1, so the rank of $W$ is at most the number of
 # these values: we call this number the **certified** rank. As a solver leaves a relative gap between primal
 # and dual, here at most $10^{-7}$, we count values above $1 - \sqrt{\text{gap}}$ (`svm.certified_rank`).
-# Outside their directions $W$ then has at most the part $\sqrt{\text{gap}}$ of its nuclear norm: each unit of
-# it costs at least $\sqrt{\text{gap}}$ in $\lVert W \rVert_* - \langle S, W \rangle$, and this is at most
-# $\text{gap} \cdot \lVert W \rVert_*$.
+# Outside their directions on both sides $W$ then has at most the part $\sqrt{\text{gap}}$ of its nuclear
+# norm: each unit of it costs at least $\sqrt{\text{gap}}$ in $\lVert W \rVert_* - \langle S, W \rangle$, and
+# this is at most $\text{gap} \cdot \lVert W \rVert_*$.
 
 # %%
 ranks = measured("11.ranks").load()
@@ -1078,7 +1102,7 @@ for ax, n_T in zip(axes, ("5, 5", "15, 5", "5, 15"), strict=True):
         xlabel="d",
         xticks=at,
         xticklabels=ranks.d.values,
-        ylim=(-3.2, 16),
+        ylim=(-2.6, 16),
         xlim=(-0.6, 7.6),
     )
     for k, share in enumerate(infeasible):
@@ -1110,12 +1134,6 @@ show(
 # smaller by $\log (w / 2 \varepsilon) \approx 31$ than the paper's. Zero is not stable here: the least
 # threshold is .016.
 # </details>
-#
-# <details><summary>Is the start's scale all that counts?</summary>
-#
-# No: $K$ three times as large, and $Q$ a third, start at the same $W$. By section 11.8 the mean cosine at
-# lead 200 is then .875 for .943 from $\beta = 1$, and .910 for .883 from .01.
-# </details>
 
 # %%
 progress("11")
@@ -1126,9 +1144,10 @@ progress("11")
 # - Trained as $K Q^\top$, attention comes near the **nuclear** Att-SVM of the tokens it selects; trained as
 #   $W$, near the Frobenius one.
 # - At rest a **ridge** on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$. For fixed tokens and
-#   large leads the problem is then nearly convex, and its minimum predicts the published .997.
+#   large leads the problem is then nearly convex, and its minimum predicts the public code's .997. As
+#   the ridge shrinks, $1 - \cos$ falls nearly like $1 / \text{length}^2$.
 # - The logarithm of a share grows like $c - 1$ times a clock, without a ridge itself a logarithm. Growing
-#   steps make it run, and bring our twelve near the ridge's cosine if $K$ and $Q$ have one time.
+#   steps make it run.
 #
 # All is measured on random tokens of these sizes.
 
