@@ -586,8 +586,9 @@ check("11.2", another_ridge)
 
 # %%
 KQ, resting = at_rest, {}
-print("means of        exercise 11.2             minimum of J              run at rest")
-print("ridge  ", *["  length   1 - cos   law"] * 3, " law: (1 - cos) length^2, over its first")
+print("means of our twelve; law: (1 - cos) length^2, over its first value")
+print("             exercise 11.2              minimum of J              run at rest")
+print("ridge  ", *["  length   1 - cos   law"] * 3)
 for power in (1, 2, 3, 5, 12):
     ridge, pairs = EPS**power, zip(product(at_rest), nuclear, strict=True)
     found = [np.array([another_ridge(*pair, EPS, ridge) for pair in pairs]).T]  # lengths, cosines
@@ -958,11 +959,10 @@ for times, factor, at_zero in ((0.1, 0.95, 0), (0.1, 1.02, 12), (1, 1.02, 10)):
     for _ in range(2000):
         KQ = KQ + 20 * downhill(KQ, ours, ridge)[0]
     lengths = np.linalg.norm(product(KQ), "nuc", axis=(-2, -1))
-    print(
-        f"start times {times:<3g}, {factor:.2f} of the threshold: {(lengths < 0.01).sum():2d} of 12 at zero"
-    )
+    print(f"start times {times:<3g}, decay {factor:.2f} of this: {(lengths < 0.01).sum():2d} of 12 at zero")
     assert (lengths < 0.01).sum() == at_zero, again.format("11.4")
-assert abs(downhill(KQ, ours, ridge)[0][:, lengths > 0.01]).max() < 1e-12  # the two others rest, too
+print("lengths of the two others:", *lengths[lengths > 0.01].round(1))
+assert abs(downhill(KQ, ours, ridge)[0][:, lengths > 0.01]).max() < 1e-12  # they rest, too
 
 # %% [markdown]
 # Not all do: two of the twelve rest away from zero. Just above the threshold a second rest can be stable
