@@ -67,7 +67,7 @@ WEIGHTS = Exercise(
     id="17.1",
     title="The weights to come",
     points=2,
-    minutes=10,
+    minutes=6,
     difficulty=2,
     reference=_weights,
     cases=_weights_cases,
@@ -359,105 +359,105 @@ def _level(way, log_g, eta, a):
         return float(np.logaddexp.reduce(logs) / LN10)
 
 
-# --------------------------------------------------------------------------- 17.4 how soon a run settles
-def _settling_by(
-    across=lambda rows, unit: rows - np.outer(rows @ unit, unit),
-    weights=lambda lam, rows: lam / lam.sum(),
-    slow=lambda eigenvalues, k: eigenvalues[1 - k],
-    join=lambda mu, h: mu / h,
+# --------------------------------------------------------------------------- 17.4 how an error fades
+def _fade_by(
+    weights=lambda rows, lam, u: lam * np.exp(-rows @ u),
+    across=lambda pull, unit: pull - (pull @ unit) * unit,
+    over=lambda pull, rows, lam, unit: pull @ unit,
 ):
-    """An answer from the rows' parts across the SVM, their weights, and which eigenvalue counts, of those in
-    rising order: all but k - 1 are 0."""
+    """An answer from how hard each row pulls, the part of the sum that counts, and what it is divided by."""
 
-    def answer(rows, lam):
-        mu = 1 / np.linalg.norm(lam @ rows)
-        parts, q = across(rows, mu * (lam @ rows)), weights(lam, rows)
-        return float(join(mu, slow(np.linalg.eigvalsh(parts.T @ (q[:, None] * parts)), len(rows))))
+    def answer(rows, lam, u):
+        unit = lam @ rows / np.linalg.norm(lam @ rows)
+        pull = weights(rows, lam, u) @ rows
+        return across(pull, unit) / over(pull, rows, lam, unit)
 
     return answer
 
 
-_in_order = _settling_by()
+_in_order = _fade_by()
 
 
-def _settling(rows, lam):
+def _fade(rows, lam, u):
     if not np.allclose(rows @ (lam @ rows), 1, atol=1e-3):  # so that no message doubles rows alone
         raise ValueError("lam @ rows does not have the leads 1")
-    return _in_order(rows, lam)
+    return _in_order(rows, lam, u)
 
 
-def _settling_cases(rng):
-    """The rows with their part along the SVM have an eigenvalue mu^2 more: below the slowest in some cases,
-    above it in others."""
-    cases = [np.array([[2.0, 1.0], [1.0, -1.0]])]
-    for k, D, above in ((3, 3, False), (3, 6, True), (4, 8, True), (5, 8, True)):
-        for _ in range(5000):
-            rows = _tight(rng, k, D)[0] * rng.uniform(0.4, 2.5, size=(k, 1))
-            lam = np.linalg.solve(rows @ rows.T, np.ones(k))
-            if lam.min() < 0.02 * lam.max() or np.ptp(np.linalg.norm(rows, axis=1)) < 0.5:
-                continue
-            along, slowest = 1 / lam.sum(), 1 / _in_order(rows, lam) / lam.sum() ** 0.5
-            if along > 1.3 * slowest if above else 1.3 * along < slowest:
+def _fade_cases(rng):
+    """Errors in the span of the rows and across the SVM, so large that leads differ by 2 to 6."""
+    rows = [np.array([[2.0, 1.0], [1.0, -1.0]])]
+    for k, D in ((2, 5), (3, 3), (3, 6), (4, 8), (5, 8)):
+        while True:
+            drawn = _tight(rng, k, D)[0] * rng.uniform(0.4, 2.5, size=(k, 1))
+            lam = np.linalg.solve(drawn @ drawn.T, np.ones(k))
+            if lam.min() > 0.05 * lam.max() and np.ptp(np.linalg.norm(drawn, axis=1)) > 0.4:
                 break
-        else:
-            raise RuntimeError("no rows found")
-        cases.append(rows)
-    return [(rows, np.linalg.solve(rows @ rows.T, np.ones(len(rows)))) for rows in cases]
+        rows.append(drawn)
+    cases = []
+    for A in rows:
+        lam = np.linalg.solve(A @ A.T, np.ones(len(A)))
+        unit = lam @ A / np.linalg.norm(lam @ A)
+        u = rng.normal(size=len(A)) @ A
+        u = u - (u @ unit) * unit
+        cases.append((A, lam, u * rng.uniform(2, 6) / np.ptp(A @ u)))
+    return cases
 
 
-SETTLING = Exercise(
+def _linear(rows, lam, u):
+    mu = 1 / np.linalg.norm(lam @ rows)
+    across = rows - np.outer(rows @ rows.T @ lam, lam @ rows) * mu**2
+    return -mu * (lam * (across @ u)) @ across
+
+
+FADE = Exercise(
     id="17.4",
-    title="How soon a run settles",
+    title="How an error fades",
     points=2,
-    minutes=15,
+    minutes=12,
     difficulty=2,
-    reference=_settling,
-    cases=_settling_cases,
+    reference=_fade,
+    cases=_fade_cases,
     misconceptions=known(
-        _settling_by(across=lambda rows, unit: rows),
-        "u is across the SVM's direction: so take the part along it off each row.",
-        _settling_by(across=lambda rows, unit: rows, slow=lambda found, k: found[-k]),
-        "u is across the SVM's direction: take the part along it off each row. That leaves k - 1 directions.",
-        _settling_by(slow=lambda found, k: found[-1]),
-        "That is how soon the *fastest* part of u shrinks. The run has settled when the slowest has.",
-        _settling_by(slow=lambda found, k: found[-1], join=lambda mu, h: 2 * mu / h),
-        "That is the longest step that does not overshoot. Asked is how far R has to grow with short steps.",
-        _settling_by(slow=lambda found, k: found[1 - k :].mean()),
-        "The mean of the eigenvalues: the smallest that belongs to a part of u decides.",
-        _settling_by(slow=lambda found, k: found[1 - k :].sum()),
-        "The sum of the eigenvalues: the smallest that belongs to a part of u decides.",
-        _settling_by(join=lambda mu, h: h / mu),
-        "That is the rate. It shrinks u as e^(-rate R): after which growth of R by a factor of e?",
-        _settling_by(join=lambda mu, h: 2 * mu / h),
-        "The 2 belongs to the longest step. Here u shrinks as e^(-kappa R), by a factor of e.",
-        _settling_by(join=lambda mu, h: math.log(2) * mu / h),
-        "That is where the slowest part is half as large. Asked is a factor of e.",
-        _settling_by(join=lambda mu, h: 1 / h),
-        "mu is missing: the pull has the length s e^(-mu R) / mu, and the weights lambda add up to 1 / mu^2.",
-        _settling_by(join=lambda mu, h: mu**2 / h),
-        "That is for eta times the pull over s e^(-mu R). A normalised step divides by ||W_mm||, too.",
-        _settling_by(join=lambda mu, h: 1 / (mu * h)),
-        "The sum of lambda is 1 / mu^2, ||W_mm|| is 1 / mu: the one over the other gives 1 / mu, beside h.",
-        _settling_by(weights=lambda lam, rows: np.full(len(lam), 1 / len(lam))),
-        "The rows do not pull equally: their pulls are in the ratio of lambda.",
-        _settling_by(weights=lambda lam, rows: lam),
-        "The step is normalised: divide by the length of the whole pull.",
-        _settling_by(weights=lambda lam, rows: np.ones(len(lam))),
-        "Each row counts with its pull, in the ratio of lambda, not with 1.",
-        _settling_by(weights=lambda lam, rows: np.ones(len(lam)), join=lambda mu, h: 1 / (mu * h)),
-        "lambda is missing in M: each row counts with its pull, s lambda e^(-mu R).",
-        _settling_by(join=lambda mu, h: mu / math.sqrt(h)),
-        "The eigenvalue itself, not its root: <A, u> and A multiply.",
-        _settling_by(join=lambda mu, h: 1 / (mu**2 * h)),
-        "The sum of lambda is 1 / mu^2, but a normalised step divides by the whole pull.",
-        _settling_by(slow=lambda found, k: found[min(2 - k, -1)]),
-        "A part of u is missing: k independent rows leave k - 1 directions across the SVM.",
-        lambda rows, lam: 1 / float(np.linalg.norm(lam @ rows)),
-        "That is the margin. How fast u shrinks depends on the rows' parts across the SVM.",
-        lambda rows, lam: float(np.linalg.norm(lam @ rows)),
-        "That is ||W_mm||. How fast u shrinks depends on the rows' parts across the SVM.",
+        _fade_by(weights=lambda rows, lam, u: lam * np.exp(rows @ u)),
+        "The sign of the exponent: a row whose lead is longer by <A, u> pulls *less*.",
+        _linear,
+        "That is the limit of a small u, -M u. Here u need not be small: keep the exponential.",
+        _fade_by(weights=lambda rows, lam, u: np.exp(-rows @ u)),
+        "lambda is missing: on the remainder, where u = 0, the rows pull in the ratio of lambda.",
+        _fade_by(weights=lambda rows, lam, u: np.exp(-rows @ u) / lam),
+        "On the remainder the rows pull in the ratio of lambda, not of its inverse.",
+        _fade_by(weights=lambda rows, lam, u: lam * np.where(rows @ u > (rows @ u).min(), 0, 1)),
+        "That is the hardest pull alone. All rows pull, each by s lambda e^-<A, u> e^(-mu R).",
+        _fade_by(across=lambda pull, unit: pull),
+        "Of the pull only the part across W_hat changes u; the part along W_hat belongs to R.",
+        lambda rows, lam, u: -_in_order(rows, lam, u),
+        "The sign: a step goes along the pull, and so does u.",
+        lambda rows, lam, u: -_fade_by(weights=lambda rows, lam, u: lam * np.exp(rows @ u))(rows, lam, u),
+        "Two signs: a row with a longer lead pulls less, and u moves along the pull.",
+        _fade_by(over=lambda pull, rows, lam, unit: 1.0),
+        "That is the pull across W_hat. By how much does R grow in the meantime?",
+        _fade_by(over=lambda pull, rows, lam, unit: np.linalg.norm(pull)),
+        "That is the change of u by a step of length 1. R grows by the part of a step *along* W_hat only.",
+        _fade_by(over=lambda pull, rows, lam, unit: np.linalg.norm(lam @ rows)),
+        "That divides by the pull along W_hat for u = 0. With u it is another.",
+        _fade_by(over=lambda pull, rows, lam, unit: np.linalg.norm(lam @ rows) * (pull @ unit)),
+        "You divide by how hard the rows pull in all. Along W_hat each of them has only the part mu.",
+        _fade_by(over=lambda pull, rows, lam, unit: (pull @ unit) / np.linalg.norm(lam @ rows)),
+        "Along W_hat each row has the part mu: that counts once, in the pull along W_hat.",
+        _fade_by(over=lambda pull, rows, lam, unit: np.linalg.norm(pull - (pull @ unit) * unit)),
+        "That has the length 1 whatever u is. Divide by the part of the pull along W_hat.",
+        _fade_by(
+            across=lambda pull, unit: (pull @ unit) * unit,
+            over=lambda pull, rows, lam, unit: np.linalg.norm(pull - (pull @ unit) * unit),
+        ),
+        "Upside down: the pull across W_hat over the pull along it.",
+        lambda rows, lam, u: -u,
+        "That would fade at the same rate in each direction. Which rows pull, and how hard?",
+        lambda rows, lam, u: u + _in_order(rows, lam, u),
+        "That is u after R has grown by 1. Asked is its derivative.",
     ),
 )
 
 
-EXERCISES = [WEIGHTS, PLAIN, CLOCK, SETTLING]
+EXERCISES = [WEIGHTS, PLAIN, CLOCK, FADE]

@@ -433,22 +433,24 @@ def forecast_at(run: Followed, step: int, runs_away: Callable) -> np.ndarray:
     return np.concatenate([forecast(tokens, W, runs_away)[0] for tokens, W in parts])
 
 
-def settled(seeds, weights_to_come: Callable, settling_length: Callable) -> tuple:
+def settled(seeds, weights_to_come: Callable, rates_of: Callable) -> tuple:
     """On a hundred problems for each seed, with steps of 0.5, when their clock .5 j is 200, 600 and 2,000.
 
     Returns:
         kappa_min, delta, and the clock's time at which the tokens of 200 are left (to 10; inf: they last),
-        (problems,) each; how far what is across, inside the span, is off r, over all that is across, (3,
-        problems); and for each seed the problems, their weights at 200, and where the tokens are left those
-        from there until that time, problem -> (records, d, d).
+        (problems,) each; the reach, and how far what is across, inside the span, is off r, over all that is
+        across, (3, problems) each; by how much the leads of the tight rows differ most from those on r at
+        200, (problems,); and for each seed the problems, their weights at the three, and where the tokens are
+        left those from there until that time, problem -> (records, d, d).
     """
-    slow, ties, changed, off, early = [], [], [], [], []
+    slow, ties, changed, reach, off, ahead, early = [], [], [], [], [], [], []
     for seed in seeds:
         run = descent("W", 100, seed, 0.5, list(range(400, 4001, 20)))
         three = [run.path[i] for i in (0, 40, 180)]
         ways = {}
-        early.append((run.tokens, three[0], ways))
-        parts = [run.split(W)[1].numpy() for W in three]  # what is across, (100, D)
+        early.append((run.tokens, three, ways))
+        split = [[part.numpy() for part in run.split(W)] for W in three]  # R (100,), what is across (100, D)
+        reach.append([R for R, _ in split])
         chosen = geometry.selected_tokens(_logits(run.tokens, "W", three[0]))
         when = np.where((chosen == run.selected).all(-1), math.inf, 0.0)
         for k in np.flatnonzero(when == 0):
@@ -462,12 +464,14 @@ def settled(seeds, weights_to_come: Callable, settling_length: Callable) -> tupl
         for k in range(100):
             rows, lam, c = run.tight(k)  # raises an error where the law's conditions on rows fail
             inside = np.linalg.pinv(rows) @ rows
-            w = np.array([part[k] for part in parts])
-            r = weights_to_come(rows, lam, c, 0 * w[0], 0.0)
-            slow.append(1 / settling_length(rows, lam))
+            w = np.array([across[k] for _, across in split])
+            u = w @ inside - weights_to_come(rows, lam, c, 0 * w[0], 0.0)  # (3, D)
+            slow.append(rates_of(rows, lam).min())
             ties.append(min(leads[k, len(rows)] - 1, 1) * run.solution.margin[k].item())
-            off.append(np.linalg.norm(w @ inside - r, axis=1) / np.linalg.norm(w, axis=1))
-    return np.array(slow), np.array(ties), np.concatenate(changed), np.array(off).T, early
+            off.append(np.linalg.norm(u, axis=1) / np.linalg.norm(w, axis=1))
+            ahead.append((rows @ u[0]).max())
+    slow, ties, off, ahead = (np.array(part) for part in (slow, ties, off, ahead))
+    return slow, ties, np.concatenate(changed), np.concatenate(reach, 1), off.T, ahead, early
 
 
 def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Tensor:

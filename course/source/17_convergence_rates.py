@@ -113,7 +113,7 @@ runs = {"NGD": ngd} | {name: descend(rule, times[name])[0] for name, rule in rul
 problem = svm.attention_problem(tokens.X, tokens.z, selected)
 solution = svm.solve(problem)
 W_mm, mu_hat = solution.value, solution.margin  # mu_hat = 1 / ||W_mm||
-angles = {name: torch.stack([helper.angle(W, W_mm) for W in path]) for name, path in runs.items()}
+angles = {name: torch.stack([helper.angle(W, W_mm) for W in path]).rad2deg() for name, path in runs.items()}
 ends = [geometry.selected_tokens(logits(runs[name][-1])) for name in ("growing", "Polyak")]
 alike = torch.stack([end == selected for end in ends]).all(-1).all(0)
 print(f"NGD, growing and Polyak's steps select the same tokens in {int(alike.sum())} of 20 problems")
@@ -142,10 +142,10 @@ for name, (color, marker) in looks.items():
         j = np.geomspace(times[name][0], times[name][-1], 30)
         middle.loglog(j, clocks[name](j), color="0.8", linewidth=7, zorder=0)
 lengths = np.geomspace(12, 550, 30)
-right.loglog(lengths, np.arcsin(grey / lengths), color="0.8", linewidth=7, zorder=0)
-left.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$ (radians)")
+right.loglog(lengths, np.degrees(np.arcsin(grey / lengths)), color="0.8", linewidth=7, zorder=0)
+left.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$ (degrees)")
 middle.set(xlabel="steps $j$", ylabel="length of $W$ along $W_{\\mathrm{mm}}$")
-right.set(xlabel="length $\\Vert W\\Vert$", ylabel="angle to $W_{\\mathrm{mm}}$ (radians)")
+right.set(xlabel="length $\\Vert W\\Vert$", ylabel="angle to $W_{\\mathrm{mm}}$ (degrees)")
 left.legend()
 show(
     fig,
@@ -161,22 +161,22 @@ show(
 
 # %% [markdown]
 # Against steps Figure 1 has four curves. Against the length $\lVert W\rVert$ the first three are one, which
-# ends as $1/\lVert W\rVert$; Polyak's lies higher, and 17.5 says why. Is it so in all nineteen problems? We
-# interpolate the angles at equal lengths.
+# ends as $1/\lVert W\rVert$; Polyak's lies higher, and 17.5 says why. Is it so in all nineteen problems? (In
+# the twentieth Polyak's steps select other tokens: 17.5.) We interpolate the angles at equal lengths.
 
 # %%
 print("equal length   median angle, its ratio to NGD's there: least, quartiles, largest")
 fractions = torch.linspace(0, 1, 5, dtype=torch.float64)
-for label in ("GD 10", "GD 15", "growing 30", "growing 100", "growing 200", "Polyak 100", "Polyak 200"):
+for label in ("GD 15", "growing 100", "growing 200", "Polyak 100", "Polyak 200"):
     name, length = label.split()
     pair = [helper.at_length(length_of(runs[n]).T, angles[n].T, float(length))[alike] for n in (name, "NGD")]
     five = (pair[0] / pair[1]).quantile(fractions)
-    print(f"{label:12s} {pair[0].median():13.2f}    {five.numpy().round(2)}")
+    print(f"{label:12s} {pair[0].median():13.1f}    {five.numpy().round(2)}")
 
 # %% [markdown]
-# In all nineteen plain descent has NGD's angle to 1% at 10 and 15 (median angles 39° and 30°), growing
-# steps to 2% at 100 and 200 (to 25% at 30). Polyak's is 7 to 9% larger in the median, at most 2.3 times as
-# large.
+# It is so for two of the three: in all nineteen problems plain descent has NGD's angle to 1% at the length
+# 15, and growing steps have it to 2% at 100 and 200. Polyak's angle is 7 to 9% larger in the median, and once
+# 2.3 times as large.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.2 One curve: the error at a given reach
@@ -233,7 +233,7 @@ for label in ("GD 10", "GD 15", "growing 30", "growing 100", "growing 200", "Pol
 # %% [markdown]
 # ### Exercise 17.1: The weights to come
 #
-# ★★☆ · 10 minutes
+# ★★☆ · 6 minutes
 #
 # A run stands at `w`, (D,), with $D = d^2$, and only its tight rows still pull: `rows`, (k, D) with $k \le
 # D$, the $A_{it}$, flattened and independent, with strengths `c` and weights `lam`, such that `lam @ rows` is
@@ -501,63 +501,79 @@ show(
 #
 # The law assumes that the part across converges in the span of the tight rows. When does it?
 #
-# Let a run stand at $W = R\,\hat W + r + r_0 + u$, where the error $u$ is small, in that span and across
-# $\hat W$. The lead of a tight row is longer by $\langle A_{it}, u\rangle$, so to first order it pulls by
-# $s\,\lambda_{it}\,e^{-\hat\mu R}\,(1 - \langle A_{it}, u\rangle)$. A normalised step of length $\eta$ then
-# turns $u$ into $u - \eta M u$, with a matrix $M$ that depends on the SVM alone.
+# Let a run stand at $W = R\,\hat W + r + r_0 + u$, where the *error* $u$ lies in that span and across $\hat
+# W$; it need not be small. Let the other rows have faded. The lead of a tight row is longer than on the
+# remainder by $\langle A_{it}, u\rangle$, so it pulls by $s\,\lambda_{it}\,e^{-\hat\mu R}\, e^{-\langle
+# A_{it}, u\rangle}$.
 
 # %% [markdown]
-# ### Exercise 17.4: How soon a run settles
+# ### Exercise 17.4: How an error fades
 #
-# ★★☆ · 15 minutes
+# ★★☆ · 12 minutes
 #
-# Find $M$. A step adds $\eta$ to $R$; so with short steps each eigenvector's part of $u$ shrinks as
-# $e^{-\kappa R}$, with its eigenvalue $\kappa$. Return the *settling length*: by how much $R$ has to grow
-# until the slowest part of $u$ is smaller by a factor of $e$. You get `rows`, two or more and independent,
-# and `lam` as before.
+# With short steps $u$ is a function of the reach. Find $\mathrm du/\mathrm dR$ and return it, (D,), for
+# `rows` and `lam` as before and `u`, (D,). The part of each step along $\hat W$ adds to $R$, the part across
+# changes $u$.
 #
-# **Predict first,** by hand: which length is it for the example of 17.2, the rows $(1, \frac12)$ and $(1,
-# -1)$ with $\lambda = \frac23, \frac13$?
+# **Predict first,** by hand, for the example of 17.2, the rows $(1, \frac12)$ and $(1, -1)$ with $\lambda =
+# \frac23, \frac13$: how fast does $u = (0, u_2)$ fall if $u_2$ is large, and how fast if it is small?
 #
-# <details><summary>Hint: the map</summary>
+# <details><summary>Hint: what cancels</summary>
 #
-# The length of the pull is $s\,e^{-\hat\mu R}\,\lVert W_{\mathrm{mm}}\rVert$: to first order $u$ does not
-# change it, as $\langle W_{\mathrm{mm}}, u\rangle = 0$. Which part of each row lies across $\hat W$? (2.7
-# ends with the same map.)
+# $\mathrm du/\mathrm dR$ is the pull across $\hat W$ over the pull along it. The length of the step cancels,
+# and whatever all the rows have in common.
 # </details>
 #
-# <details><summary>Hint: the slowest</summary>
+# <details><summary>Hint: what does not</summary>
 #
-# $M$ is 0 along $\hat W$ and outside of the span of the $k$ rows, where there is no $u$. How many eigenvalues
-# are left? A length like $10^{16}$ comes from a 0 that was rounded.
+# The pull along $\hat W$ changes with $u$, too: it is not $\lVert W_{\mathrm{mm}}\rVert$.
 # </details>
 
 
 # %%
 @exercise("17.4")
-def settling_length(rows, lam):
-    """Return by how much R grows until all of u is smaller by e, for rows (k, D) with k >= 2, lam (k,)."""
+def drift(rows, lam, u):
+    """Return du/dR (D,), for independent rows (k, D), positive lam (k,) and an error u (D,)."""
     ### BEGIN SOLUTION
-    mu = 1 / np.linalg.norm(lam @ rows)
-    unit = mu * (lam @ rows)
-    across = rows - np.outer(rows @ unit, unit)
-    M = mu * across.T @ (lam[:, None] * across)
-    return float(1 / np.linalg.eigvalsh(M)[-(len(rows) - 1)])
+    unit = lam @ rows / np.linalg.norm(lam @ rows)
+    pull = (lam * np.exp(-rows @ u)) @ rows
+    along = pull @ unit
+    return (pull - along * unit) / along
     ### END SOLUTION
 
 
 # %%
-check("17.4", settling_length)
+check("17.4", drift)
 
 # %% [markdown]
 # <details><summary>By hand</summary>
 #
-# $\kappa = \frac23\cdot\frac14 + \frac13\cdot 1 = \frac12$: the length 2.
+# The rows pull as $2 e^{-u_2/2}$ to $e^{u_2}$, so $\mathrm du_2/\mathrm dR = (e^{-u_2/2} - e^{u_2}) / (2
+# e^{-u_2/2} + e^{u_2})$. For a large $u_2$ that is $-1$, whatever $u_2$ is: only the second row pulls. For a
+# small one it is $-\frac12 u_2$.
 # </details>
 #
-# Let $\kappa_{\min}$ and $\kappa_{\max}$ be the smallest and the largest of these eigenvalues. A step
-# multiplies an eigenvector's part of $u$ by $1 - \eta\kappa$. Where that is below $-1$ the run overshoots by
-# more each time: it **zigzags**. So the threshold is $\eta^* = 2/\kappa_{\max}$. Below it $u$ fades:
+# **From anywhere.** Let $X_{it}$ be the part of $A_{it}$ across $\hat W$. Each tight row has the part
+# $\hat\mu$ along $\hat W$, so
+#
+# $$\frac{\mathrm du}{\mathrm dR} = \frac{\sum\lambda_{it}\, e^{-\langle X_{it}, u\rangle} X_{it}}{\hat\mu
+# \sum\lambda_{it}\, e^{-\langle X_{it}, u\rangle}} = -\nabla F(u), \qquad F(u) = \frac1{\hat\mu}
+# \log\sum_{it}\lambda_{it}\, e^{-\langle X_{it}, u\rangle}.$$
+#
+# So $u$ descends on $F$, with $R$ as its time. $F$ is convex, and its gradient is 0 at $u = 0$, as $\sum
+# \lambda_{it} X_{it} = 0$. For the same reason some $\langle X_{it}, u\rangle$ is negative in each direction,
+# so $F$ grows in all of them. Hence with short steps $u$ comes to 0 from anywhere.
+#
+# **First linearly, then exponentially.** A row whose lead is too long hardly pulls. So its surplus $\langle
+# A_{it}, u\rangle$ does not fade, but is used up at a nearly constant rate. Only near 0 is the fall
+# exponential: there $\mathrm du/\mathrm dR \approx -Mu$ with the Hessian $M = \hat\mu\sum\lambda_{it} X_{it}
+# X_{it}^\top$ of $F$, the map of 2.7. Let $\kappa_{\min}$ and $\kappa_{\max}$ be its smallest and its largest
+# eigenvalue on such $u$. Slowest to fade is the part $e^{-\kappa_{\min} R}$; and two rows use up a surplus at
+# the rate $\kappa$ (by hand: $\frac12$).
+#
+# **Longer steps.** A step $\eta$ turns a small $u$ into $u - \eta M u$, and multiplies an eigenvector's part
+# by $1 - \eta\kappa$. Where that is below $-1$ the run overshoots by more each time: it **zigzags**. So the
+# threshold is $\eta^* = 2/\kappa_{\max}$:
 #
 # > **Steps below $\eta^*$ settle** (near $r$; $\eta^*$ as in 2.7, the rest derived here). Let the law's
 # > conditions on the rows hold, with two tight rows or more. All steps go down the gradient, none is longer
@@ -586,58 +602,75 @@ check("17.4", settling_length)
 # a finite sum, so $\lVert u\rVert = O(e^{-\beta R})$ tends to 0.
 # </details>
 #
-# **When has a run arrived?** With short steps $u$ fades as $e^{-\kappa_{\min} R}$. The other rows' pulls
-# fade as $e^{-\delta R}$, if their leads are longer by $\delta R$ or more along $\hat W$. So both
-# $\kappa_{\min} R$ and $\delta R$ should be a few.
+# **When has a run arrived?** If the largest surplus is $a_0$ at a reach $R_0$, and is used up at the rate
+# $\kappa_{\min}$, then $\kappa_{\min} (R - R_0) - a_0$ has to be a few. The other rows' pulls fade as
+# $e^{-\delta R}$, if their leads are longer by $\delta R$ or more along $\hat W$. So $\delta R$ has to be a
+# few, too. For more than two rows that is a rule of thumb. We test it on six hundred other problems of the
+# same size, with steps of 0.5, when the clock $0.5\,j$ shows 200 (there we read $R_0$ and $a_0$), 600 and
+# 2,000.
 #
-# We count on six hundred other problems of the same size, with steps of 0.5, when the clock $0.5\,j$ shows
-# $R = 200$, 600 and 2,000. A run is *off* if what it has across $\hat W$, projected on the span of the tight
-# rows, differs from $r$ by over 1% of all that is across. Here $r$, $\kappa_{\min}$ and $\delta$ (at most
-# $\hat\mu$) belong to the SVM of its tokens at $R = 2{,}000$.
-#
-# The columns count the runs that are off: of *all*; of those with $\kappa_{\min} R$ below 4 (*early*); of the
-# others with $\delta R$ below 4 (*nearly tied*) and above (*clear*). Of the clear runs that are off, *turned*
-# counts those whose tokens changed after $R = 200$; *most* is the largest error of the other clear runs.
+# A run is *off* if what it has across $\hat W$, projected on the span of the tight rows, differs from $r$ by
+# over 1% of all that is across. All is measured by the SVM of its tokens at 2,000. *Coming* are the runs with
+# $\kappa_{\min} (R - R_0) - a_0$ below 3; of the others, *nearly tied* are those with $\delta R$ below 4
+# ($\delta$ is at most $\hat\mu$), and *arrived* all the rest.
 #
 # **Predict:** one degree is at about $R = 580$. Has a run arrived by then?
 
 
 # %%
-# (600,): kappa_min; delta; the clock's R > 200 at which the tokens of R = 200 are left (inf: they last);
-# (3, 600): how far a run is off r; for each seed a hundred problems, their weights at R = 200, and where
-# tokens are left the weights from there until then, for 17.7
-kappa_min, delta, left_at, off_r, at_200 = helper.settled(range(2, 8), weights_to_come, settling_length)
-turned = left_at < math.inf
-print(f"settling length 1 / kappa_min: {np.median(1 / kappa_min):.0f} in the median\n")
-print("clock          all        early  nearly tied        clear  turned    most")
-for at_R, error, off in zip((200, 600, 2000), off_r, off_r > 0.01, strict=True):
-    x, far = kappa_min * at_R, delta * at_R > 4
-    parts = (x > 0, x <= 4, (x > 4) & ~far, (x > 4) & far)
+def kappas(rows, lam):
+    """The eigenvalues of M that are not 0, in rising order."""
+    mu = 1 / np.linalg.norm(lam @ rows)
+    X = rows - mu**2 * (lam @ rows)
+    return np.linalg.eigvalsh(mu * X.T @ (lam[:, None] * X))[1 - len(rows) :]
+
+
+# (600,): kappa_min; delta; the clock at which the tokens of 200 are left (inf: they last), for 17.7; (3,
+# 600): the reach at each clock, and how far a run is off r; (600,): a_0; for each seed its problems and
+# weights
+kappa_min, delta, left_at, reach, off_r, a_0, kept = helper.settled(range(2, 8), weights_to_come, kappas)
+print(f"1 / kappa_min: {np.median(1 / kappa_min):.0f} in the median\n")
+print("clock    off: of all       coming  nearly tied      arrived   most of these")
+for shows, R, error in zip((600, 2000), reach[1:], off_r[1:], strict=True):
+    come, far, off = kappa_min * (R - reach[0]) - a_0 > 3, delta * R > 4, error > 0.01
+    parts = (come | ~come, ~come, come & ~far, come & far)
     counts = "".join(f"{off[part].sum():6d} of {part.sum():3d}" for part in parts)
-    print(f"{at_R:5d} {counts}{(off & parts[3] & turned).sum():8d}{error[parts[3] & ~turned].max():8.1%}")
-    assert off[parts[1]].mean() > 0.5, again.format("17.4")
+    print(f"{shows:5d} {counts}{error[parts[3]].max():11.1%}")
+    assert error[parts[3]].max() < 0.01
 
 # %% [markdown]
-# Not quite: $R = 580$ is 3.5 settling lengths in the median, and at $R = 600$ 250 of the 600 are still off.
+# Not quite, but nearly: at 600 still 250 of the 600 runs are off, but half of these by less than 4.3%. No run
+# that has arrived is off. On 2,300 other problems (seeds 8 to 30) 2 of 408 such runs are off at 600, by 2% at
+# most, and 1 of 1,460 at 2,000, whose tokens had changed.
 #
-# Of the clear runs 2 of 138 are off at $R = 600$ and 3 of 402 at $R = 2{,}000$. In four of these five the
-# tokens had changed, which can be forecast, too (17.7); the fifth is off by 1.5%.
-#
-# Here is one of these measurements in full: the first problem's, at $R = 200$.
+# Now one run, by the definitions: how long is $u$ where the clock shows 600 and 2,000? We integrate your
+# $\mathrm du/\mathrm dR$ from the $u$ that we measure at 200, and compare with $e^{-\kappa_{\min} (R -
+# R_0)}$.
 
 # %%
-some, W_200, _ = at_200[0]
-chosen = geometry.selected_tokens(some.compare(some.z @ W_200.mT))
+some, weights, _ = kept[2]  # seed 4: its hundred problems, and their weights at 200, 600 and 2,000
+chosen, k = geometry.selected_tokens(some.compare(some.z @ weights[2].mT)), 95  # one of the hundred
 their = svm.attention_problem(some.X, some.z, chosen)
-rows, lam, c_0 = helper.tight(their, svm.solve(their), rates.strengths(some, chosen), 0)
-# what the weights have across W_hat; its projection on the span of the rows should be r
-w, unit = W_200[0].flatten().numpy(), lam @ rows / np.linalg.norm(lam @ rows)
-across = w - (w @ unit) * unit
-r = weights_to_come(rows, lam, c_0, 0 * w, 0.0)
-off = np.linalg.norm(np.linalg.pinv(rows) @ (rows @ across) - r) / np.linalg.norm(across)
-print(f"off by {off:.1%}, and for the table {off_r[0, 0]:.1%}; kappa_min R is {200 * kappa_min[0]:.1f}")
+rows, lam, c_0 = helper.tight(their, svm.solve(their), rates.strengths(some, chosen), k)
+unit, inside = lam @ rows / np.linalg.norm(lam @ rows), np.linalg.pinv(rows) @ rows
+w = [W[k].flatten().numpy() for W in weights]
+R = [one @ unit for one in w]
+u = [inside @ one - weights_to_come(rows, lam, c_0, 0 * one, one @ unit) for one in w]  # less R W_hat + r
+v = u[0]
+for i, shows in ((1, 600), (2, 2000)):
+    h = (R[i] - R[i - 1]) / 4000
+    for _ in range(4000):  # the midpoint rule
+        v = v + h * drift(rows, lam, v + h / 2 * drift(rows, lam, v))
+    fade = u[0] * math.exp(-kappas(rows, lam)[0] * (R[i] - R[0]))
+    found = [np.linalg.norm(part) for part in (u[i], v, fade)]
+    print("{:5d}: ||u|| is {:.1f}, by the integral {:.1f}, by the exponential {:.1f}".format(shows, *found))
+    assert abs(found[1] / found[0] - 1) < 0.05, again.format("17.4")
 
 # %% [markdown]
+# The equation is right to 2%, and an exponential fall is not: at 200 a row is far ahead and does not pull.
+# Done for all six hundred, the integral is off by over 1% in 58 runs at 600 and in 9 at 2,000 (those that
+# are off $r$: 250 and 75). What it leaves out are the other rows that still pull at 200.
+#
 # **The threshold.** From $R = 10^6$, and off the remainder by a random .01 in each direction of the span, how
 # far are the twenty problems ever off in steps 500 to 700?
 
@@ -699,12 +732,17 @@ show(
 
 # %% [markdown]
 # **Figure 3.** The pace after 700 steps, and from which step on a run stays below one degree. Blue: Figure
-# 1's problem. Lines on the right stop where a run does not stay within 700 steps: four at $.5\eta^*$, and two
-# at $8\eta^*$, which select other tokens. The dotted medians leave them out.
+# 1's problem, grey: the others. Lines on the right stop where a run does not stay within 700 steps: four at
+# $.5\eta^*$, and two at $8\eta^*$, which select other tokens. The dotted medians leave them out.
 
 # %% [markdown]
 # It pays (Figure 3). The pace is 1, or just below, up to $\eta^*$, about .7 at $2\eta^*$ and half at
-# $4\eta^*$. But in the median the steps to one degree fall until 3 or $4\eta^*$, and then rise.
+# $4\eta^*$. But in the median the steps to one degree fall until 3 or $4\eta^*$, and then rise. At another
+# size, $(n, T, d) = (4, 5, 10)$, the best are 2 or $3\eta^*$.
+#
+# It has a price that these twenty problems hide: long steps may end on other tokens. On six other seeds those
+# of $4\eta^*$ did so in 15 of 120 problems (compared with $.5\eta^*$; those of $.9\eta^*$ in 3), and only in
+# 7 of the 15 with a lower loss.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -737,8 +775,9 @@ widgets.sliders(
 # Three factors make a run late. We read them at the step where it begins to stay.
 #
 # - *Pace* is $R$ over what the clock says there.
-# - *Law* is $R$ over the reach at which the law, with the run's own memory, has one degree.
-# - *Memory* is the law's constant with this memory, over that with NGD's.
+# - *Law* is $R\tan 1° / \sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}$, with the run's own memory;
+#   on the law it is 1.
+# - *Memory* is this root over the same root with NGD's memory.
 #
 # So $R$ is law times memory times the reach by hand, and *late* is law times memory over pace (for growing
 # steps, to the power $2/3$). First one run: Figure 1's problem, with steps of $2\eta^*$.
@@ -751,9 +790,7 @@ j = np.flatnonzero(above)[-1] + 2  # one step after the last that ends above one
 own = np.linalg.norm(weights_to_come(*laws[shown], W[j - 1].flatten().numpy(), 0.0))  # the law's constant
 late = j / (constant[shown] / math.tan(ONE) / eta)
 parts = R[j - 1] / (eta * j), R[j - 1] * math.tan(ONE) / own, own / constant[shown]
-ran = helper.lateness(paths[2], at, 2 * eta_star, 1, solution, laws, constant, weights_to_come, ONE)
-for name, three in {f"late {late:.2f}": parts, "the table's helper": ran[1:, shown]}.items():
-    print("{:18s}: pace {:.2f}, law {:.2f}, memory {:.2f}".format(name, *three))
+print("late {:.2f}: pace {:.2f}, law {:.2f}, memory {:.2f}".format(late, *parts))
 
 # %% [markdown]
 # This run is late mostly by its pace: $1.03 \cdot 1.03 / .69$ is 1.54. The table has the medians of the runs
@@ -786,11 +823,11 @@ print(f"plain, log10   {log_by_hand:8.0f}{np.median(plain[:20]):8.0f}")
 # **Where both hold.** Steps of 0.1, of $.9\eta^*$ and growing ones (up to 2.1: over some $\eta^*$) come to
 # one degree within 3% of by hand in the median; plain descent's exponent is 78 by hand, 79 as read.
 #
-# **Memory.** Longer steps leave a larger memory: the constant grows by 5% at $2\eta^*$, by 12% at $4\eta^*$,
-# and by 8% with Polyak's steps. His curve in 17.1 lies higher by as much (7 to 9% in the median).
+# **Memory.** Longer steps leave a larger memory. In the median the constant grows by 5% at $2\eta^*$, by 12%
+# at $4\eta^*$, and by 8% with Polyak's steps; his curve in 17.1 lies higher by as much in the median.
 #
 # **The answer:** the reach decides the angle, and the clock the steps to that reach. One degree needs a
-# reach of hundreds. Plain descent's $R$ grows as a logarithm of $j$, the others' as a power. Steps of
+# reach of hundreds. Plain descent's $R$ grows as a logarithm of $j$, the others' as a power. Here steps of
 # 3 or $4\eta^*$ come to one degree first, in a little over half as many as at $.9\eta^*$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -858,13 +895,15 @@ for parameter in stored:
 #
 # **Where a rate is not reached.** Plain descent has no exponent at all: its angle falls as one over a
 # logarithm. Growing steps should lie between two rates. While they are below $\eta^*$, their clock gives
-# $j^{-3/2}$. Far above $\eta^*$ it should be about $1/j$, as $u$ is then about as long as a step, and $R$
-# as $j$ steps. Muon's polynomial gives margin away for good (3.7), so its gap need not go to 0.
+# $j^{-3/2}$. Far above $\eta^*$ it should be about $1/j$ (no run here is so long), as $u$ is then about as
+# long as a step, and $R$ as $j$ steps. Muon's polynomial gives margin away for good (3.7), so its gap need
+# not go to 0.
 #
 # On $(K, Q)$ no rate is stated, and no optimiser reaches one over the length: the fitted exponent is below
-# .7 of the length's. Down the gradient a direction that the run still neglects gains its share only as a
-# power below 1 of the length (11.4; at most .90 in lesson 11's twelve problems). For mirror, sign and Adam
-# steps on $(K, Q)$ we know no limit at all.
+# .7 of the length's. For the first four we know why: down the gradient a direction that the run still
+# neglects gains its share only as a power below 1 of the length (11.4; at most .90 in lesson 11's twelve
+# problems). For mirror, sign and Adam steps on $(K, Q)$ we know no limit at all, and of spectral steps not
+# why they are slower than their length.
 #
 # Now the same after 500 steps, and at equal length in the SVM's norm: 100 for the first four and on $(K, Q)$,
 # else 20. A blank says that it was not run, or that not all runs have records there.
@@ -947,15 +986,16 @@ print(f"P = {P:.4f}, tau_b = {tau:.4f}, R_1 = {R_1:.0f}: R* = {runs_away(P, tau,
 # least $R^*$ of each problem.
 
 # %%
-told = [helper.forecast(some, W_200, runs_away) for some, W_200, _ in at_200]  # R*, and W_hat
+told = [helper.forecast(some, weights[0], runs_away) for some, weights, _ in kept]  # R*, and W_hat
 R_star, W_hat = (np.concatenate(part) for part in zip(*told, strict=True))
-flagged = R_star < math.inf
+flagged, turned = R_star < math.inf, left_at < math.inf
 print("up to 2,000:        forecast at 200    not forecast")
 for name, group in {"tokens change": turned, "tokens last": ~turned}.items():
     print(f"{name:15s}{(group & flagged).sum():15d}{(group & ~flagged).sum():18d}")
 assert (flagged == turned).all()
+assert (off_r[0] > 0.01).mean() > 0.8
 # the largest R from there until the tokens change, over R*
-ways = {100 * i + k: way for i, (*_, ways) in enumerate(at_200) for k, way in ways.items()}
+ways = {100 * i + k: way for i, (*_, ways) in enumerate(kept) for k, way in ways.items()}
 most = np.array([(way.flatten(1).numpy() @ W_hat[k]).max() for k, way in ways.items()])
 stand, late = most / R_star[turned], left_at[turned] / most
 print(f"their largest R, over R*: {stand.min():.2f} to {stand.max():.2f}")
@@ -969,12 +1009,14 @@ way_R = short.W[: short.at.index(15_000), orange].flatten(1).numpy() @ direction
 print(f"the orange run's largest R until its tokens change: about {round(way_R.max(), -1):,.0f}")
 
 # %% [markdown]
-# All seven changes were forecast, and in the other 593 problems no token has $P > \tau_b$ at 200. That is
-# an observation, not a consequence of the derivation: there 511 of the 600 runs are still off $r$ (17.4),
+# All seven changes were forecast, none falsely. So well it does not always go: on 2,300 other problems
+# (seeds 8 to 30) 22 of 23 changes were forecast, with one false alarm. At 200 most runs are still off $r$,
 # and "at once" is not yet true.
 #
-# The reach does come to a stand, at .92 to 1.04 of $R^*$, and then falls back. Only the clock goes on: when
-# the tokens change, it shows 1.23 to 1.39 times the largest reach.
+# The reach does come to a stand, at .92 to 1.04 of $R^*$ (.82 to 1.25 on the other seeds), and then falls
+# back. Only the clock goes on: when the tokens change, it shows 1.23 to 1.39 times the largest reach
+# (there 1.17
+# to 1.48).
 #
 # For the orange run the clock shows 1,500 at the change. Its largest reach is about 1,250, and the three
 # forecasts are from 17% below that to 2% above. In plain steps the change comes after $10^{130}$ (Figure 2):
@@ -982,9 +1024,10 @@ print(f"the orange run's largest R until its tokens change: about {round(way_R.m
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | one curve | equal angles at equal length | GD at 10, 15, growing at 100, 200: to 2%, 19 problems |
-# | $u$ fades | if $\kappa_{\min} R$, $\delta R$ are a few | both above 4: 2 of 138, 3 of 402 off |
-# | tokens last | unless some $P > \tau_b$ | to the clock's 2,000: 593 of 593 last, 7 of 7 change |
+# | one curve | equal angles at equal length | GD at 15, growing at 100, 200: to 2%, 19 problems |
+# | an error of any size | $\mathrm du/\mathrm dR = -\nabla F$ | one run, two reaches: to 2% |
+# | a run has arrived | $\kappa_{\min}(R - R_0) - a_0$, $\delta R$ a few | above 3 and 4: 0 of 109, 0 of 402 off by over .6% |
+# | tokens last | unless some $P > \tau_b$ | to the clock's 2,000: 29 of 30 changes forecast, 1 falsely |
 # | one degree, plain and $.9\eta^*$ | $10^{78}$ and 280 steps | 280; $10^{79}$ only read, from NGD's run |
 # | the longest step | $2 / \kappa_{\max}$ | at .97 of it 0 of 20 zigzag, at 1.03 20 of 20 |
 
@@ -1013,8 +1056,9 @@ progress("17")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - **One curve:** near $r$, steps below $\eta^*$ settle. When $\kappa_{\min} R$ and $\delta R$ are a few, the
-#   angle is about $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$, as long as the tokens last.
+# - **One curve:** short steps settle on $r$ from anywhere, steps below $\eta^*$ from near $r$. When
+#   $\kappa_{\min} (R - R_0) - a_0$ and $\delta R$ are a few, the angle is about
+#   $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$, as long as the tokens last.
 # - **Many clocks:** below $\eta^*$ $R$ is $\log(\eta s j)/\hat\mu$ for plain descent, $\eta j$ for NGD and
 #   $\frac23\eta j^{3/2}$ for growing steps. Longer steps zigzag: first the pace falls, then the law is off.
 

@@ -21,7 +21,7 @@ from course.replicate.lesson_17 import (
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
 
-weights_to_come, plain_reach, clock, settling_length = (spec.reference for spec in exercises.exercises("17"))
+weights_to_come, plain_reach, clock, fade = (spec.reference for spec in exercises.exercises("17"))
 
 
 @pytest.fixture(scope="module")
@@ -83,22 +83,24 @@ def test_a_clock_counts_short_steps(a):
 
 
 @pytest.mark.parametrize("twice", [1, 2])
-def test_off_the_remainder_a_run_settles_at_the_slowest_rate(tight, twice):
-    """Short normalised steps on the tight rows alone: late, a small ||u|| falls by e in that length."""
+@pytest.mark.parametrize("size", [1e-3, 6.0])
+def test_off_the_remainder_short_steps_change_u_as_told(tight, twice, size):
+    """Normalised steps on the tight rows alone, from a small error and from a large one."""
     rows, lam, c, law = tight
     rows, lam, r = rows * twice, lam / twice**2, law.value.numpy().ravel() / twice
     c = lam * np.exp(rows @ r)
     unit = lam @ rows / np.linalg.norm(lam @ rows)
-    length = settling_length(rows, lam)
     nudge = np.linalg.pinv(rows) @ np.random.default_rng(1).normal(size=len(rows))
-    u, eta, sizes = 1e-6 * (nudge - (nudge @ unit) * unit), length / 2000, []
-    for j in range(20_001):
-        if j in (18_000, 20_000):
-            sizes.append(np.linalg.norm(u))
+    u = nudge - (nudge @ unit) * unit
+    told = u = size * u / np.ptp(rows @ u)
+    begin, R, eta = np.linalg.norm(u), 0.0, 2e-3
+    for _ in range(3000):
         pull = (c * np.exp(-rows @ (r + u))) @ rows
-        u = u + eta * (pull / np.linalg.norm(pull) - unit)
-        u = u - (u @ unit) * unit
-    assert sizes[0] / sizes[1] == pytest.approx(math.e, rel=0.01)
+        step = eta * pull / np.linalg.norm(pull)
+        told = told + (step @ unit) * fade(rows, lam, told)
+        u, R = u + step - (step @ unit) * unit, R + step @ unit
+    assert np.linalg.norm(u) < 0.95 * begin
+    assert np.linalg.norm(told - u) < 1e-3 * begin
 
 
 @pytest.mark.parametrize("name", ["NGD", "growing", "mirror 3", "sign, decaying", "spectral"])

@@ -50,20 +50,16 @@ def clock_by_quadrature(way, log_g, eta, a, panels=400, up=lambda u: -u, plus=0.
     return (top + math.log(total)) / math.log(10)
 
 
-def settling_by_map(rows, lam, power=1.0, which=None):
-    """The linear map of u, read from the normalised pull by differences."""
-    rows, lam = np.asarray(rows, float), np.asarray(lam, float)
-    direction = lam @ rows / np.linalg.norm(lam @ rows)
+def fade_by_differences(rows, lam, u, sign=-1.0, power=1.0, level=lambda total: np.log(total), far=1.0):
+    """Down the gradient of log sum lambda e^-<A, u> / mu, by differences, without its part along the SVM."""
+    rows, lam, eps = np.asarray(rows, float), np.asarray(lam, float), 1e-5
+    unit, mu = lam @ rows / np.linalg.norm(lam @ rows), 1 / math.sqrt(lam.sum())
 
-    def step(u):
-        pull = (lam**power * np.exp(-rows @ u)) @ rows
-        return pull / np.linalg.norm(pull)
+    def height(u):
+        return level((lam**power) @ np.exp(sign * rows @ u)) / mu
 
-    eps, D = 1e-6, rows.shape[1]
-    across = np.eye(D) - np.outer(direction, direction)
-    change = np.stack([(step(eps * e) - step(-eps * e)) / (2 * eps) for e in across], 1)
-    found = np.sort(np.linalg.eigvals(-across @ change).real)
-    return 1 / found[1 - len(rows) if which is None else which]
+    slope = [(height(far * u + eps * e) - height(far * u - eps * e)) / (2 * eps) for e in np.eye(len(u))]
+    return -(np.array(slope) - (unit @ slope) * unit)
 
 
 def plain_by_integrating(rows, lam, c, eta, j, r=remainder_by_kkt, long=1.0, read=np.mean):
@@ -138,21 +134,23 @@ ANSWERS = {
         ],
     },
     "17.4": {
-        "also_right": settling_by_map,
+        "also_right": fade_by_differences,
         "wrong": [
-            lambda rows, lam: settling_by_map(rows, lam, which=-1),
-            lambda rows, lam: 2 * settling_by_map(rows, lam, which=-1),
-            lambda rows, lam: 1 / np.linalg.eigvalsh(np.cov(rows.T, aweights=lam, bias=True))[0],
-            lambda rows, lam: settling_by_map(rows, lam) ** 2,
-            lambda rows, lam: 1 / settling_by_map(rows, lam),
-            lambda rows, lam: math.log(10) * settling_by_map(rows, lam),
-            lambda rows, lam: settling_by_map(rows, lam, power=2.0),
-            lambda rows, lam: settling_by_map(rows, np.ones_like(lam)),
-            lambda rows, lam: settling_by_map(rows / np.linalg.norm(rows, axis=1, keepdims=True), lam),
-            lambda rows, lam: settling_by_map(rows, lam) / lam.sum(),
-            lambda rows, lam: settling_by_map(rows, lam) * lam.sum(),
-            lambda rows, lam: 1 / np.linalg.svd(rows)[1].min() ** 2,
-            lambda rows, lam: float(np.linalg.norm(lam @ rows)) ** 2,
+            lambda rows, lam, u: fade_by_differences(rows, lam, u, sign=1.0),
+            lambda rows, lam, u: -fade_by_differences(rows, lam, u),
+            lambda rows, lam, u: fade_by_differences(rows, lam, u, power=0.0),
+            lambda rows, lam, u: fade_by_differences(rows, lam, u, power=2.0),
+            lambda rows, lam, u: fade_by_differences(rows, lam, u, level=lambda total: total),
+            lambda rows, lam, u: fade_by_differences(rows, lam, u, far=1e-3) * 1e3,
+            lambda rows, lam, u: fade_by_differences(rows, lam, u, far=0.5),
+            lambda rows, lam, u: 2 * fade_by_differences(rows, lam, u),
+            lambda rows, lam, u: fade_by_differences(rows, lam, u) / lam.sum() ** 0.5,
+            lambda rows, lam, u: fade_by_differences(rows, lam, u) * lam.sum() ** 0.5,
+            lambda rows, lam, u: (d := fade_by_differences(rows, lam, u)) / math.hypot(1, np.linalg.norm(d)),
+            lambda rows, lam, u: (d := fade_by_differences(rows, lam, u)) / np.linalg.norm(d),
+            lambda rows, lam, u: np.linalg.norm(fade_by_differences(rows, lam, u)),
+            lambda rows, lam, u: fade_by_differences(rows, lam, u) + lam @ rows / np.linalg.norm(lam @ rows),
+            lambda rows, lam, u: 0 * u,
         ],
     },
 }
