@@ -25,7 +25,7 @@ def unit_values(following):
 @pytest.mark.parametrize(("seed", "n", "T", "V"), [(8, 80, 8, 20), (3, 60, 9, 30), (5, 100, 6, 16)])
 def test_the_more_confidence_the_fewer_stay_wrong(seed, n, T, V):
     """With the exact direction of W_ov; Gaussian embeddings with the same values more; alone none. At the SVM
-    of what the others ask for a loser is 1 or more ahead, and W points there."""
+    of what the others ask for a loser is more than 1 ahead, and W points there."""
     wrong = {}
     for d, c in itertools.product((None, V), (0.5, 2.0, 8.0)):
         (wrong[d, c], alone, ahead, some, others), cosines = stay_wrong(c, d, n, T, V, (seed, seed + 50))
@@ -38,6 +38,14 @@ def test_the_more_confidence_the_fewer_stay_wrong(seed, n, T, V):
     for d in (None, V):
         assert wrong[d, 0.5] > wrong[d, 2.0] > wrong[d, 8.0]
     assert all(wrong[None, c] < 0.25 * wrong[V, c] for c in (0.5, 2.0))
+
+
+@pytest.mark.slow
+def test_a_few_stay_wrong_with_much_confidence():
+    """Gaussian embeddings, other data sets than the lesson's, after 400 steps and after 1,600."""
+    for steps in (400, 1600):
+        (wrong, alone, *_), _ = stay_wrong(15.0, 20, seeds=(101, 102), steps=steps)
+        assert (wrong, alone) == (2, 0)
 
 
 @pytest.mark.slow
@@ -136,6 +144,19 @@ def test_laws_of_new_sentences_on_other_draws(seed, n, T, V):
         said = model.predicted(new)
         assert (said == new.target)[kind == 0].all()
         assert (said == foretold)[kind < 4].double().mean() > 0.998
+        same = new.tokens[..., :, None] == new.tokens[..., None, :]
+        share = (same * model.attention(new).detach()[..., None, :]).sum(-1)
+        first = new.tokens.gather(-1, share.argmax(-1, keepdim=True))
+        second = share.masked_fill(new.tokens == first, 0).amax(-1)
+        assert ((share.amax(-1) - second)[kind == 4] < 0.05).double().mean() > 0.9
+        below = closure(priorities(data))[
+            torch.arange(10)[:, None, None, None],
+            new.tokens[..., -1, None, None],
+            new.tokens[..., :, None],
+            new.tokens[..., None, :],
+        ].any(-2)
+        chance = 1 / (~below / same.sum(-1)).sum(-1)
+        assert (said == new.target)[kind == 1].double().mean() > chance[kind == 1].mean() + 0.1
         assert all((kind == one).sum() > 10 for one in range(2 if length == 2 else 4))
 
 
