@@ -783,7 +783,7 @@ check("16.4", harder)
 # along it, as $R\, W_{\mathrm{right}}$. The right sequences' tight rows pull in proportion to $e^{-R}$. In a
 # wrong sequence let the highest loser be ahead of the optimal token by $\Delta$ at $W_{\mathrm{right}}$. The
 # optimal token gets attention in proportion to $e^{-\Delta R}$, and is pulled up in the same proportion. If
-# $\Delta > 1$, that pull dies first, and the sequence can stay wrong.
+# $\Delta > 1$, that pull dies first, and the sequence can stay wrong. (If $\Delta = 1$, constants decide.)
 #
 # First we take one data set in which this happens, of 80 sequences of 8 tokens with unit vectors. We put
 # $0.5\,\hat W_{\mathrm{ov}}$ in place of stage one, run stage two for 400 growing steps, the last of length
@@ -845,7 +845,8 @@ print(f"40 other data sets, c = 0.5: wrong after 400 steps {number[0]}, after 2,
 # At $c = 8$ it fits less well: 2 of the 10 wrong ones have a smaller $\Delta$.
 #
 # With steps a fifth as long, and three times as many, 234 were wrong at the two smaller $c$, and 232 of them
-# had $\Delta > 1$.
+# had $\Delta > 1$. In other data, with unit vectors, $V = 30$ and $c = 2$, 9 of 12 had it, and 2 had
+# $\Delta = 1$.
 #
 # We say "stay wrong" after 400 steps. In other data sets 118 were wrong then, and 111 after 2,400.
 
@@ -1020,7 +1021,7 @@ progress("16")
 #   decides. Elsewhere it said what the **heights** foretell, and in ties what dual variables and copies
 #   foretell; of 5 in 100 sentences we foretold nothing.
 # - With little **confidence** some sequences stayed wrong: nearly always, the SVM of the right ones puts a
-#   loser more than 1 ahead in them (optional section 16.7).
+#   loser at least 1 ahead in them (optional section 16.7).
 
 # %% [markdown]
 # ## Further reading
