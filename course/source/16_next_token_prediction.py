@@ -817,36 +817,37 @@ assert cosine > 0.998
 print(
     "of 1,600 sequences       c  factor  wrong  alone  Delta > 1   right: > 0, > 1  least cosine to W_right"
 )
-totals = np.zeros((3, 5), int)
+totals, confident = np.zeros(5, int), np.zeros(5, int)
 for name, d in (("unit vectors", None), ("Gaussian", 20)):
-    for k, c in enumerate((0.5, 2.0, 8.0)):
+    for c in (0.5, 2.0):
         assert abs(harder(c, 20) - 1 - 2 * (np.exp(c) - 1) / 20) < 1e-6, again.format("16.4")
         counted, cosines = stay_wrong(c, d)  # 20 data sets; alone: if trained alone
-        totals[k] += counted
+        totals += counted
         wrong, alone, ahead, some, more = counted
         row = f"{name:19s} {c:7.1f} {harder(c, 20):7.2f} {wrong:6d} {alone:6d} {ahead:10d}"
-        print(f"{row} {f'{some}, {more}':>17} " + (f"{cosines.min():13.2f}" if wrong else ""))
-for at_c, sums in (("c = 0.5 and 2", totals[:2].sum(0)), ("c = 8", totals[2])):
-    print("{}: wrong {}, alone {}, Delta > 1 {}; right: Delta > 0 {}, > 1 {}".format(at_c, *sums))
-wrong, alone, ahead, some, more = totals[:2].sum(0)
-assert (alone == 0) & (ahead >= wrong - 4) & (3 * more < 2 * some) & (totals[2, 0] < 20)
+        print(f"{row} {f'{some}, {more}':>17} {cosines.min():13.2f}")
+    confident += stay_wrong(8.0, d)[0]
+print("in all: wrong {}, alone {}, Delta > 1 {}; right: Delta > 0 {}, > 1 {}".format(*totals))
+assert (totals[1] == 0) & (totals[2] >= totals[0] - 4) & (3 * totals[4] < 2 * totals[3])
+assert (confident[0] < 20) & (confident[1] == 0) & (confident[2] >= confident[0] - 4)
+print(f"c = 8, factor {harder(8.0, 20):.0f}: fewer than 20 of 3,200 are wrong")  # 9 or 10, by processor
 longer = measured("16.still_wrong").load()  # stored: 20 other data sets of each kind, c = 0.5
 number = (longer.unit + longer.gaussian).sum("trial").values.astype(int)
 print(f"40 other data sets, c = 0.5: wrong after 400 steps {number[0]}, after 2,400 {number[1]}")
 
 # %% [markdown]
-# **Sequences stay wrong at $c = 0.5$ and $c = 2$, only 10 of 3,200 at 8, and none would if trained alone.**
+# **Sequences stay wrong at $c = 0.5$ and $c = 2$, at 8 fewer than 20 of 3,200, and none if trained alone.**
 # So the direction of $W_{\mathrm{ov}}$ is not enough. Nearly all wrong ones have Gaussian embeddings. With
-# these, 2 of 1,600 sequences in other data sets stayed wrong even at $c = 15$.
+# these, a few sequences in other data sets stayed wrong even at $c = 15$.
 #
 # In hindsight $\Delta$ fits for little confidence. That the wrong ones have $\Delta > 0$ is no surprise,
 # since $W$ points along $W_{\mathrm{right}}$. But of the 239 wrong ones at $c = 0.5$ and 2, 237 have
 # $\Delta > 1$. Of 239 right ones left out at random only 73 have $\Delta > 0$, and only 35 have $\Delta > 1$.
-# At $c = 8$ it fits less well: 2 of the 10 wrong ones have a smaller $\Delta$.
+# At $c = 8$, of about 10 wrong ones up to 2 have a smaller $\Delta$, depending on the processor's rounding.
 #
-# With steps a fifth as long, and three times as many, 234 were wrong at the two smaller $c$, and 232 of them
-# had $\Delta > 1$. In other data, with unit vectors, $V = 30$ and $c = 2$, 9 of 12 had it, and 2 had
-# $\Delta = 1$.
+# With steps a fifth as long, and three times as many, about 234 were wrong at the two smaller $c$, and about
+# 232 of them had $\Delta > 1$. In other data, with unit vectors, $V = 30$ and $c = 2$, about a quarter of the
+# wrong ones had $\Delta \le 1$, some of them exactly 1.
 #
 # We say "stay wrong" after 400 steps. In other data sets 118 were wrong then, and 111 after 2,400.
 

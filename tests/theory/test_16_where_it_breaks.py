@@ -45,7 +45,8 @@ def test_a_few_stay_wrong_with_much_confidence():
     """Gaussian embeddings, other data sets than the lesson's, after 400 steps and after 1,600."""
     for steps in (400, 1600):
         (wrong, alone, *_), _ = stay_wrong(15.0, 20, seeds=(101, 102), steps=steps)
-        assert (wrong, alone) == (2, 0)
+        assert alone == 0
+        assert 0 < wrong < 8
 
 
 @pytest.mark.slow
