@@ -9,8 +9,8 @@
 #
 # Both. With a fixed head, $W$ points in our data at the SVM of its own norm. The selected tokens can differ
 # for two reasons: training in one norm loses the choice that the other makes, or each norm would keep either
-# choice, but from 0 they take different ways. With short steps and with long ones we find both reasons. On
-# digits and film reviews (optional), our intervals cannot tell whether 1.1 is better than 2 or 3.
+# choice, but from 0 they take different ways. We find both. On digits and film reviews (optional), our
+# intervals cannot tell whether 1.1 is better than 2 or 3.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -99,8 +99,8 @@ show(
 # stands $W$ after 2,000 steps, below the SVM of the same norm.
 
 # %% [markdown]
-# All three runs select the same tokens (we chose a data set where they do), and in the table each $W$ points
-# at the SVM *of its own norm*. Figure 1 shows it; at 1.1 most entries are nearly 0.
+# All three runs select the same tokens (we chose a data set where they do), and each $W$ points at the SVM
+# *of its own norm*. At 1.1 most of its entries are nearly 0.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.2 A mirror step
@@ -116,8 +116,8 @@ show(
 # $1/\rho + 1/\rho^* = 1$, a step is $S \leftarrow S - \eta\, G / \lVert G\rVert_{\rho^*}$. Then $W$ is taken
 # as the *mirror image* of the new $S$. This is **$\ell_\rho$-AttGD** in its normalised form.
 #
-# So each step adds at most $\eta$ to $\lVert S\rVert_{\rho^*} = \lVert W\rVert_\rho^{\rho-1}$, and $W$ grows
-# like a power of $S$. What does the power do to entries of different size?
+# So each step adds at most $\eta$ to $\lVert S\rVert_{\rho^*} = \lVert W\rVert_\rho^{\rho-1}$. What does the
+# power do to entries of different size?
 
 
 # %%
@@ -132,8 +132,8 @@ for rho in NORMS:
 
 # %% [markdown]
 # At 1.1 $W$ is the power 10 of $S$: an entry that is 10% smaller in $S$ is 65% smaller in $W$. At 3 $W$ is
-# the square root of $S$, and small entries catch up. In 15.1 the largest entry of each $S$ is about $10^3$
-# after 2,000 growing steps, which is $10^{30}$ in $W$ at 1.1.
+# the square root of $S$, and small entries catch up. So the largest entry in 15.1, about $10^3$ in $S$, is
+# $10^{30}$ in $W$ at 1.1.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.3 The SVM in another norm
@@ -161,8 +161,9 @@ for rho in NORMS:
 #
 # > **$\ell_\rho$ Att-SVM** (informally, after Julistiono, Tarzanagh and Azizan, 2024). Let $\rho > 1$, the
 # > head be fixed, the loss strictly decreasing with a bounded, Lipschitz derivative, the problem above
-# > feasible, and $\alpha$ locally optimal. Then mirror descent (not normalised, small steps), started in a
-# > cone around $W_\rho(\alpha)$ and far enough out, converges in direction to $W_\rho(\alpha)$.
+# > feasible, and $\alpha$ locally optimal. Then mirror descent (not normalised, with steps below a bound that
+# > depends on the data), started in a cone around $W_\rho(\alpha)$ and far enough out, converges in direction
+# > to $W_\rho(\alpha)$.
 #
 # "Locally optimal" means, as in lesson 07, that each $\alpha_i$ has a higher score than its **support
 # tokens**: those over which its lead at the *$\ell_\rho$* SVM is 1, the least allowed. Our runs are
@@ -242,63 +243,30 @@ for rho in NORMS:
 # At 3 the leads over the support tokens lack 0.15% of the largest margin on average, at 1.1 and 2 far less.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 15.5 The published figure *(optional)*
-#
-# The paper takes 100 data sets like ours (there each query is the first token of its sequence) and trains on
-# each with $\rho$ = 1.75, 2 and 3, for 1,500, 2,000 and 20,000 steps of 0.1, from a $W_0$ with standard
-# normal entries. It plots the divergence, in the run's $\rho$, of each run from each of the three SVMs "of
-# the selected tokens"; we take $D_\rho(W, \text{SVM})$. Of these nine values we know the three of the run
-# with 3.
-#
-# *Whose* tokens are meant: those that the run itself selected (own), or those that the run of the SVM's norm
-# selected (theirs)? And do the three runs of a data set share one $W_0$, or has each its own? We ran all four
-# readings; `measured` loads what is stored of them.
-
-# %%
-found = measured("15.published").load()
-readings = itertools.product(("one", "three"), ("own", "theirs"))
-print("run    W_0    tokens   D from the SVM of 1.75   of 2          of 3        selects as 1.75, as 2")
-for run, starts, whose in [(0, "one", "own"), (1, "one", "own"), *((2, *reading) for reading in readings)]:
-    D = found[whose].sel(starts=starts).values[:, run]  # (data sets, SVMs)
-    alike = found.alike.sel(starts=starts).values[:, run, :2].mean(axis=0)
-    pairs = zip(D.mean(axis=0), D.std(axis=0, ddof=1) / 10, strict=True)  # means and standard errors
-    each = " ".join(f"{mean:.3f} ± {error:.3f}" for mean, error in pairs)
-    print(f"{(1.75, 2, 3)[run]:<6} {starts:6s} {whose:17s} {each} {alike[0]:11.0%} {alike[1]:9.0%}")
-    assert D.mean(axis=0).argmin() == run
-print("3      the paper                0.21          0.18          0.01")
-
-# %% [markdown]
-# Each run is nearest to its own SVM. **On the same tokens the run with 3 is 0.09 and 0.05 away from the other
-# two SVMs:** this much is due to the norm. With the other run's tokens the distances grow. Only with three
-# starts are the published 0.21 and 0.18 within two of our standard errors (±): from three starts about half
-# of the runs select as those with 1.75 and 2 do, from one start 82% and 86%. **So of our four readings only
-# mixed tokens and different starts are consistent with the paper:** then more than half of 0.21 and 0.18 is
-# due to other tokens. (Its 0.01 to the run's own SVM agrees with our 0.006, rounded. With
-# $D_\rho(\text{SVM}, W)$ instead, which gives 0.23 and 0.17, the same reading, and no other, is consistent
-# with the paper.)
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 15.6 Ten times longer
+# ## 15.5 How fast?
 #
 # Does a run reach its SVM, and how fast? Two errors keep $W$ from its direction. The first stays bounded in
 # $W$: late in training the tight leads are equal only up to constants, like the margins in lesson 01. The
-# second, we assume, is an error in $S$: a zigzag between the tight comparisons, as large as a step.
+# second is a **zigzag**. A step that moves the leads by much more than such constants overshoots: comparisons
+# that were behind are then ahead, and the next steps follow others. So $S$ errs by about a step.
 
 # %% [markdown]
 # ### Exercise 15.2: How fast?
 #
 # ★★☆ · 10 minutes
 #
-# Step $j$ has the length $j^c$ with $c \ge 0$ (in section 15.1, $c = 1/2$). After many steps the divergence
-# falls like $j^q$. Return $q$.
+# Step $j$ has the length $\eta j^c$ with $c \ge 0$ (in section 15.1, $c = 1/2$). As $j$ grows, does a step
+# move a lead more and more, or less and less? In the limit the divergence falls like $j^q$. Return $q$.
 #
 # <details><summary>Hint 1</summary>
 #
-# An error turns $W$ or $S$ by its size over their length. How long are both after $j$ steps?
+# How long are $S$ and $W$ after $j$ steps? An entry of $W$ is a power of one of $S$: how far does it move if
+# that of $S$ moves by $\eta j^c$?
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# Which error is left in the end? And $D_\rho$ of a small turn: at $\rho = 2$ it is 1 minus a cosine.
+# An error turns $W$ or $S$ by its size over their length. And $D_\rho$ of a small turn: at $\rho = 2$ it is 1
+# minus a cosine.
 # </details>
 
 
@@ -315,28 +283,65 @@ def falls(rho, c):
 check("15.2", falls)
 
 # %% [markdown]
-# The length $\lVert S\rVert$ is a sum of steps and grows like $j^{1+c}$; $\lVert W\rVert$ is its power and
-# grows like $j^{(1+c)/(\rho-1)}$. Beside these lengths the bounded error in $W$ falls like
-# $j^{-(1+c)/(\rho-1)}$, and the zigzag in $S$ like $j^c / j^{1+c} = j^{-1}$. The larger of the two decides,
-# and $D$ is of second order in it: $D \sim j^{-2\min(1,\, (1+c)/(\rho-1))}$. Up to $\rho = 2 + c$ the error
-# in $S$ is left, above it that in $W$. (A sketch, no proof.)
+# The length $\lVert S\rVert$ is a sum of steps and grows like $\eta j^{1+c}$. As $|w| = |s|^{1/(\rho-1)}$ in
+# each entry, a step $\eta j^c$ in $S$ moves an entry of $W$, and with it a lead, by about
+#
+# $$|s|^{\frac{1}{\rho-1} - 1}\, \eta j^c \;\sim\; \eta^{\frac{1}{\rho-1}}\, j^{\frac{2+c-\rho}{\rho-1}} .$$
+#
+# **If $\rho < 2 + c$, this grows:** sooner or later the steps overshoot, and $S$ errs by a step, by $j^c$
+# beside $j^{1+c}$. **If $\rho > 2 + c$, it falls to 0:** in the end no step overshoots, and the bounded error
+# in $W$ is left, beside $\lVert W\rVert \sim j^{(1+c)/(\rho-1)}$. As $D$ is of second order in the error,
+# $D \sim j^{-2\min(1,\, (1+c)/(\rho-1))}$. (A sketch, no proof.)
 #
 # <details><summary>Why such errors, and why of second order?</summary>
 #
 # A tight lead that stays behind pulls more, until the pulls keep fixed ratios: that fixes the leads up to
-# constants. A step goes mostly along the comparisons that are behind, and so, we assume, $S$ errs by about
-# the length of a step. For the second order, $\psi$ has to be twice differentiable. Below $\rho = 2$ it is
-# not, where an entry is 0. But its conjugate $\psi^*$ is, as its exponent is $\rho^* > 2$, and
+# constants. For the second order, $\psi$ has to be twice differentiable. Below $\rho = 2$ it is not, where an
+# entry is 0. But its conjugate $\psi^*$ is, as its exponent is $\rho^* > 2$, and
 # $D_\psi(W', W) = D_{\psi^*}(\nabla\psi(W), \nabla\psi(W'))$: so $D$ is of second order in the error of $S$.
 # For $2 < \rho < 2 + c$ the error in $S$ is left as well, but $\rho^* < 2$: there no entry of $S_\rho$ may be
-# 0. (The column "error in W" of the table needs, below 2, that no entry of $W_\rho$ is 0. There it is not the
-# error that is left.)
+# 0.
 # </details>
 #
-# Stored runs test this for equal steps, $c = 0$, on 20 data sets for each exponent, from normal $W_0$. Their
-# steps have the published length 0.1, but 1 at $\rho$ = 1.5 and 2.5; the prediction does not depend on it. We
-# measure the power between 30% and all of the steps, on the data sets where the run keeps its tokens from
-# 10% on. (No run on this page tests $c > 0$; a test of the course does, for $c = 1/2$.)
+# The sketch also says *when*. At $\rho = 1.5$ and $c = 0$ a step moves a lead by about $\eta^2 j$, up to a
+# factor, so runs with equal $\eta^2 j$ should be at one stage. At $\rho = 2$ and $c = 1/2$ it is
+# $\eta \sqrt j$: before this is large, the error in $W$ should decide, with the power $-3$. We train from 0
+# on 20 data sets and measure the power of $D$ between 30% and all of the steps. **Predict**: for which runs
+# is it $q$ already?
+
+# %%
+fresh = data.random_tokens(6, 8, 10, trials=20, seed=31)
+runs = [(1.5, 0, 1, 500), (1.5, 0, 2, 125), (1.5, 0, 10, 500)]  # rho, c, eta, steps
+runs += [(2.0, 0.5, 0.1, 500), (2.0, 0.5, 100, 500), (3.0, 0.5, 10, 500)]
+print("rho    c    eta   steps   a step moves a lead by about      q   power of D, median")
+for rho, c, eta, steps in runs:
+    model = models.CrossAttention(10, trials=20)
+    optimizer = optim.MirrorDescent(model.parameters(), eta, rho, batch_dims=1)
+    late = {"record": {"W": lambda model: model.W}, "every": [3 * steps // 10, steps], "progress": False}
+    history = train.fit(model, fresh, optimizer, steps, schedule=lambda j, c=c: (j + 1) ** c, **late)
+    taken = geometry.selected_tokens(model.attention(fresh))
+    limit = svm.solve(svm.attention_problem(fresh.X, fresh.z, taken), norm=rho).value
+    D = [geometry.bregman(W, limit, rho) for W in history["W"][1:].detach()]
+    slope = float((D[1] / D[0]).log().median()) / np.log(10 / 3)
+    moves = (eta * steps ** (2 + c - rho)) ** (1 / (rho - 1))
+    shown = between(slope, -3.1, -2.7, -2.2, -1.8, -1.7, -1.4)
+    print(f"{rho} {c:4.1f} {eta:6g} {steps:7d} {moves:30.1g} {falls(rho, c):6.1f}   {shown}")
+
+# %% [markdown]
+# It is $q$ for the third, fifth and sixth. At $\rho = 1.5$ two runs with different steps that both end at
+# $\eta^2 j = 500$ have a power of about $-1.6$; the run that ends at 50,000 has $-2$. At $\rho = 2$ short
+# steps still show the $-3$, and long steps $-2$. At $\rho = 3 > 2 + c$ no step overshoots. **So $q$ is a law
+# of the limit, and the steps decide when a run gets there.** (Between the two errors $D$ can fall more slowly
+# than with either.)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 15.6 Ten times longer, and the published figure *(optional)*
+#
+# Longer stored runs test the law for five exponents at $c = 0$, on 20 data sets each, from a $W_0$ with
+# standard normal entries; `measured` loads what is stored of them. The steps have the length 0.1, but 1 at
+# $\rho$ = 1.5 and 2.5: at 1.5, 50,000 steps of 0.1 would end at $\eta^2 j = 500$, and at 2.5 $W$ would still
+# be short. Again we measure the power between 30% and all of the steps. A data set counts if its run keeps
+# its tokens from 10% of the steps on.
 
 # %%
 longer, stages, curves = measured("15.longer").load(), np.array([0.1, 0.3, 1, 3, 10]), {}
@@ -373,11 +378,37 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Mean divergence (in the run's $\rho$) from three SVMs of the run's tokens, over the data sets
-# of the table (tokens kept from the mark 1 on).
+# **Figure 2.** Mean divergence (in the run's $\rho$) of the runs with steps of 0.1 from three SVMs of their
+# tokens, over the data sets of the table (tokens kept from the mark 1 on).
 #
-# In all five rows the measured power is within 0.04 of the predicted one, that of the larger error. In Figure
-# 2 only the curve of the run's own SVM keeps falling.
+# In all five rows the measured power is within 0.04 of the predicted one, that of the larger error. In
+# Figure 2 only the curve of the run's own SVM keeps falling.
+#
+# ### The published figure
+#
+# The paper takes 100 data sets like ours (there each query is the first token of its sequence) and trains on
+# each with $\rho$ = 1.75, 2 and 3, for 1,500, 2,000 and 20,000 steps of 0.1, from a $W_0$ with standard
+# normal entries. It plots the divergence, in the run's $\rho$, of each run from each of the three SVMs "of
+# the selected tokens". We repeated this with one $W_0$ for the three runs of a data set, and took the SVMs of
+# the tokens that the run itself selected (own). The last row of ours has three different $W_0$, and SVMs of
+# the tokens that the run of the *SVM's* norm selected (theirs).
+
+# %%
+found = measured("15.published").load()
+print("run    W_0    tokens   D from the SVM of 1.75   of 2          of 3")
+for run, starts, whose in ((0, "one", "own"), (1, "one", "own"), (2, "one", "own"), (2, "three", "theirs")):
+    D = found[whose].sel(starts=starts).values[:, run]  # (data sets, SVMs)
+    pairs = zip(D.mean(axis=0), D.std(axis=0, ddof=1) / 10, strict=True)  # means and standard errors
+    each = " ".join(f"{mean:.3f} ± {error:.3f}" for mean, error in pairs)
+    print(f"{(1.75, 2, 3)[run]:<6} {starts:6s} {whose:17s} {each}")
+    assert D.mean(axis=0).argmin() == run
+print("3      the paper                0.21          0.18          0.01")
+
+# %% [markdown]
+# Each run is nearest to its own SVM. **On the same tokens the run with 3 is 0.09 and 0.05 away from the other
+# two SVMs:** this much is due to the norm. The paper's 0.21 and 0.18 are larger. They are within two standard
+# errors of our last row, and of no other way to combine one or three $W_0$ with own or their tokens. If that
+# reading is right, more than half of 0.21 and 0.18 is due to other tokens.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.7 Why the weights are sparse
@@ -387,8 +418,8 @@ show(
 #
 # At 2, $S = W$. Suppose the $S$ of a run at 1.1 were spread like the $\ell_2$ SVM of the same tokens: then
 # the power alone would say how many entries of its $W$ are visible. **Predict**: has the trained $W$ more
-# visible entries than that, or fewer? The cell counts them on the data of 15.1, and then loads the means over
-# 100 such data sets, with 3,000 steps $0.1 \sqrt j$.
+# visible entries than that, or fewer? The cell counts on the data of 15.1, and loads means over 100 such data
+# sets, with 3,000 steps $0.1 \sqrt j$.
 
 
 # %%
@@ -401,22 +432,26 @@ matrices = power(limits[2.0].value.numpy(), 10), trained[1.1].numpy(), limits[1.
 print("visible of 100 entries      by the power alone   in the run's W   in its SVM")
 print("rho =  1.1, data of 15.1 {:21d} {:16d} {:12d}".format(*map(visible, matrices)))
 shape = measured("15.shape").load()
-for rho in (1.1, 1.5, 2.0, 3.0):
-    alone, run, limit = (float(shape.sel(rho=rho)[name].mean()) for name in ("power", "run", "svm"))
-    print(f"rho = {rho:4.1f}, 100 data sets {alone:20.0f} {run:16.0f} {limit:12.0f}")
-    assert [abs(run - limit) < 2, rho > 1.25 or alone + 10 < limit < 60] == [True, True]
+alone, run, limit = (float(shape.sel(rho=1.1)[name].mean()) for name in ("power", "run", "svm"))
+print(f"rho =  1.1, 100 data sets {alone:20.0f} {run:16.0f} {limit:12.0f}")
+assert [abs(run - limit) < 2, alone + 10 < limit < 60] == [True, True]
 
 # %% [markdown]
-# It has more: 31 on average, where the power alone would leave 7. **The power makes $W$
-# sparse, and a flatter $S$ makes up for a part of it.** Figure 3 shows both on the data of 15.1.
+# It has more: 31 on average, where the power alone would leave 7. **The power makes $W$ sparse, and a flatter
+# $S$ makes up for a part of it.** Figure 3 shows both on the data of 15.1.
 #
+# <details><summary>Does this hang on the border of a hundredth?</summary>
+#
+# No. On the data of 15.1 the SVM has 13, 27 and 38 entries above 1/10, 1/100 and 1/1000 of its largest. The
+# power alone would leave 5, 10 and 15.
+# </details>
 # <details><summary>Why is $S$ flatter?</summary>
 #
 # As in lesson 02, the sum $\sum q_{it} A_{it}$ with any weights $q \ge 0$ of sum 1 bounds the margin: no $W$
 # has a larger one than $\lVert \sum q_{it} A_{it} \rVert_{\rho^*}$. The SVM's weights make this bound least,
-# so that it equals $\hat\mu$ (15.4). At 1.1, $\rho^* = 11$, and this norm is little more than the largest
-# entry. To make it small, the weights press the largest entries of $S_\rho$ down, until more of them are
-# about as large.
+# so that it equals $\hat\mu$ (15.4). At 1.1, $\rho^* = 11$, and this norm is near the largest entry (on the
+# data of 15.1, 1.16 times it). To make it small, the weights press the largest entries of $S_\rho$ down,
+# until more of them are about as large.
 # </details>
 
 
@@ -449,8 +484,8 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Left the SVM of 15.1, divided by its largest entry. Right, sorted, the sizes of the entries of
-# $W_\rho$, of its $S_\rho$, and of the $S_2$ of the $\ell_2$ SVM for the same tokens; the orange line is the
-# border of the visible.
+# $W_\rho$, of $S_\rho$ (up to a factor that of exercise 15.1), and of the $S_2$ of the $\ell_2$ SVM for the
+# same tokens; the orange line is the border of the visible.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
 widgets.sliders(
@@ -468,7 +503,7 @@ widgets.sliders(
 # A choice that is locally optimal in one norm need not be so in another, where its SVM has other support
 # tokens. Does training keep such a choice? Take a start at which the choice is ahead in every sequence. We
 # say that a norm **holds** the choice *from this start* if its run from there ends on it. Exercise 15.3 asks
-# for the theorem's condition on the choice; the theorem has others, on the start and on the steps.
+# for the theorem's condition on the choice.
 
 # %% [markdown]
 # ### Exercise 15.3: Locally optimal in which norm?
@@ -626,9 +661,14 @@ print("left out: the pairs of", (~finished).sum(), "run that is not locally opti
 
 # %% [markdown]
 # **Nearly all that are locally optimal in this norm, and no others.** All 95 pairs that are not optimal are
-# lost, and 338 of the other 345 are held. For the 7 that are lost, the start may be too near to 0 or outside
-# the cone, or the steps too long; we did not separate these causes. (The run that is left out is unfinished:
-# with four times as many steps it changes its choice.)
+# lost, and 338 of the other 345 are held.
+#
+# <details><summary>The exceptions</summary>
+#
+# The 7 that are lost are lost in the norms 2 and 3. Their start was mostly too near to 0: from the same
+# direction at lead 100, 6 of the 7 are held, while with steps of 0.001 from lead 10 only 2 are. The run that
+# is left out is unfinished: with four times as many steps it changes its choice. Two other runs with 1.1 lose
+# even their *own* choice when they start again from lead 10, and one of them from lead 100, too. </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Two norms, two choices
@@ -643,13 +683,11 @@ kinds = np.bincount((~by_2 + 2 * ~by_1)[differ & finished[:, 0] & finished[:, 1]
 text = "1.1 and 2 differ on {} of 200: each holds the other's {}, only 2 loses it {}, only 1.1 {}, both {}"
 print(text.format(differ.sum(), *kinds))
 assert (differ.sum(), *kinds) == (90, 49, 24, 13, 3)
-changed = [(one.values == 0).sum(axis=0) for one in (choices.finer, choices.longer)]
-print("another choice at rho = 1.1, 2, 3: steps half as long {}, four times as many {}".format(*changed))
 
 # %% [markdown]
-# On 49 of the 90 data sets where 1.1 and 2 differ, each norm holds the other's choice: both choices are open
-# to both norms, and only the *way* from 0 decides. On one the run with 1.1 is unfinished. On the other 40 a
-# choice is lost: **only $\ell_2$ loses the other's on 24 data sets, only $\ell_{1.1}$ on 13, both do on 3**.
+# On 49 of the 90 data sets where 1.1 and 2 differ, each norm holds the other's choice: only the *way* from 0
+# decides. On one the run with 1.1 is unfinished. On the other 40 a choice is lost: **only $\ell_2$ loses the
+# other's on 24 data sets, only $\ell_{1.1}$ on 13, both do on 3**.
 #
 # These runs take shorter steps at 1.1 than at 2. With equal steps the counts differ, but both reasons remain.
 #
@@ -662,6 +700,8 @@ print("another choice at rho = 1.1, 2, 3: steps half as long {}, four times as m
 # |:---|---:|---:|---:|---:|---:|---:|
 # | 0.001 | 93 | 54 | 18 | 14 | 3 | 4 |
 # | 0.1 | 100 | 39 | 20 | 28 | 13 | 0 |
+#
+# (That 28 is more than 20 may be chance.)
 # </details>
 #
 # ### How the ways part
@@ -689,8 +729,8 @@ for rho in (1.1, 1.45, 1.6, 2.0, 3.0):
 # %% [markdown]
 # **$k_2$ is ahead for $\rho < 1 + 1/\log_2 6 = 1.39$.** The two logits agree where $0.5 p_1 + 2 p_2 = p_1 -
 # p_2$, on the line $p_2 = p_1/6$, and $k_2$ is ahead below it, where $2^{-1/(\rho-1)} < 1/6$. Later steps can
-# move a run over the line: at 1.45 $k_1$ is ahead first, but the run ends on $k_2$. At 1.6, 2 and 3 it ends
-# on $k_1$. Figure 5 shows the ways.
+# move a run over the line: at 1.45 $k_1$ is ahead first, but the run ends on $k_2$. From 1.5 on it ends on
+# $k_1$, also with steps ten times as long or as short. Figure 5 shows the ways.
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.9))
@@ -701,7 +741,7 @@ for rho, color, style in ((1.1, ORANGE, ":"), (2.0, BLUE, "--"), (3.0, GREEN, "-
 axes[1].axline((0, 0), slope=1 / 6, color=BLACK, linewidth=0.8)
 axes[1].text(0.2, 1.6, "$k_1$ ahead")
 axes[1].text(1.5, -0.9, "$k_2$ ahead")
-axes[0].set(xlim=(-0.1, 2.6), ylim=(-1.2, 2.2), xlabel="$S_1$", ylabel="$S_2$", title="$S$")
+axes[0].set(xlim=(-0.1, 2.6), ylim=(-1.2, 2.2), xlabel="entry 1 of $S$", ylabel="entry 2 of $S$", title="$S$")
 axes[1].set(xlim=(-0.1, 2.6), ylim=(-1.2, 2.2), xlabel="$p_1$", ylabel="$p_2$", title="its mirror image $p$")
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 show(
@@ -713,8 +753,7 @@ show(
 
 # %% [markdown]
 # **Figure 5.** Left, all paths of $S$ begin in one direction. Right, their mirror images do not; on the thin
-# line $k_1$ and $k_2$ have equal logits. Right, that of 1.1 is cut off
-# at $p_1 = 2.6$, where $S_1 = 1.1$.
+# line $k_1$ and $k_2$ have equal logits. That of 1.1 lies on the axis, so its turn does not show.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.9 When the head learns too *(optional)*
@@ -722,7 +761,7 @@ show(
 # The paper also trains the head $v$. It should end at the $\ell_\rho$ label SVM of the selected tokens
 # (lesson 09): the least $\lVert v\rVert_\rho$ with $y_i\, v^\top x_{i\alpha_i} \ge 1$. We train $W$ and $v$
 # together from 0, on 20 data sets like that of 15.1, with a normalised step for each. ($v$ moves first: at
-# $v = 0$ the gradient of $W$ is 0.) **Predict**: does $v$ get to its SVM, and does $W$ still get to its own?
+# $v = 0$ the gradient of $W$ is 0.) **Predict**: does $v$ near its SVM, and does $W$ still near its own?
 
 
 # %%
@@ -747,10 +786,10 @@ def compare(rho, slow=1):
     of_W = geometry.cosine(model.W, att_svm, 1).median()
     lengths = [torch.linalg.vector_norm(one.flatten(1), ord=rho, dim=1) for one in (model.head.v, model.W)]
     own, other = of_v.pop(rho), max(of_v.values())
-    shown = [between(own, 0.99), between(other, 0.9, 0.99), between(of_W, 0.9, 0.98)]
+    shown = [between(own, 0.95), between(other, 0.9, 0.99), between(of_W, 0.9, 0.97)]
     shown.append(between((lengths[0] / lengths[1]).median(), 0.001, 0.5, 2, 10, 100))
     print("{:3.1f} {:11g} {:>21} {:>14} {:>19} {:>14}".format(rho, 1 / slow, *shown))
-    return own > 0.99, of_W > 0.98
+    return own > 0.95, of_W > 0.97
 
 
 many = data.random_tokens(6, 8, 10, trials=20, seed=6)
@@ -759,17 +798,16 @@ print(heading)
 assert [compare(rho) for rho in NORMS] == [(True, False), (True, True), (True, True)]
 
 # %% [markdown]
-# $v$ gets to its SVM, $W$ not always to its own. The table shows medians of cosines after 1,920 steps,
-# between borders, as rounding moves some of the runs; "to the others" means to the nearer of them. **In each
-# norm the head is near the label SVM of its own norm.** $W$ is near its Att-SVM at 2 and 3, but not at 1.1.
-# Why?
+# $v$ nears its SVM, $W$ does not always near its own. The table shows medians of cosines after 1,920 steps,
+# between borders, as rounding moves some of the runs; "to the others" means to the nearer of them. **At 2 and
+# 3 the head is near the label SVM of its own norm, on every data set; at 1.1 it is on most of them** (on
+# some its cosine is below 0.8). $W$ is near its Att-SVM at 2 and 3, but not at 1.1. Why?
 #
-# The last column, of lengths in $\ell_\rho$, gives a hint: at 1.1 $v$ is by far the longer one. (Little is
-# needed: $v$ and $W$ are powers 10 of what was stepped, and an $S$ only 1.6 times as long makes a $v$ 100
-# times as long.) The pull of a comparison has the factor $|\ell'(u_i)|\, e^{-\text{lead}}$ (15.3). Now $u_i$
-# grows with $v$, so that $|\ell'(u_i)| \approx e^{-u_i}$, but not equally in all sequences. So what counts
-# is the smallest $u_i + \text{lead}$, as in the softened SVM of lesson 09. Where $v$ is much longer than
-# $W$, the $u_i$ differ by more than the leads, and some sequences hardly pull.
+# The last column, of lengths in $\ell_\rho$, gives a hint: at 1.1 $v$ is by far the longer one. The pull of a
+# comparison has the factor $|\ell'(u_i)|\, e^{-\text{lead}}$ (15.3). Now $u_i$ grows with $v$, so that
+# $|\ell'(u_i)| \approx e^{-u_i}$, but not equally in all sequences. So what counts is the smallest $u_i +
+# \text{lead}$, as in the softened SVM of lesson 09. Where $v$ is much longer than $W$, the $u_i$ differ by
+# more than the leads, and some sequences hardly pull.
 #
 # **Predict**: what if at 1.1 $v$ takes steps ten times shorter? And at 2 ten times longer?
 
@@ -779,7 +817,7 @@ assert [compare(1.1, slow=10), compare(2.0, slow=0.1)] == [(True, True), (True, 
 
 # %% [markdown]
 # **With a slow head $W$ is near its Att-SVM at 1.1, too. With a fast head at 2 the cosine of $W$ falls below
-# 0.98.** So the norm alone does not decide how near $W$ gets in these steps; how long $v$ steps beside $W$
+# 0.97.** So the norm alone does not decide how near $W$ gets in these steps; how long $v$ steps beside $W$
 # counts, too.
 #
 # And the tokens? A toy of the paper has two sequences, $(1, 0), (0, 0)$ and $(2, -1), (1.5, 1)$, with the
@@ -791,16 +829,17 @@ corners = torch.tensor([[[[1, 0], [0, 0]], [[2, -1], [1.5, 1]]]]).double()
 pair = data.TokenData(
     corners, z=corners[:, [0, 0], 0], y=torch.tensor([[1.0, -1.0]]).double(), v=0 * corners[:, 0, 0]
 )
-print("attention on (1, 0) after 960 steps   rho = 1.75      2      3")
-for eta in (0.01, 0.1):
-    on = [float(together(pair, eta, rho, 960).attention(pair)[0, 0, 0]) for rho in (1.75, 2.0, 3.0)]
-    print(f"eta = {eta:5.3f} {on[0]:36.2f} {on[1]:6.2f} {on[2]:6.2f}")
-    assert np.abs(np.subtract(on, (1, 1, 0) if eta < 0.1 else (0, 0, 1))).max() < 0.02
+print("attention on (1, 0) after 480 steps   rho = 1.75      2      3")
+for eta, ends in ((0.01, (1, 1, 0)), (0.05, (0, 1, 0)), (0.1, (0, 0, 1)), (0.2, (0, 0, 0))):
+    on = [float(together(pair, eta, rho, 480).attention(pair)[0, 0, 0]) for rho in (1.75, 2.0, 3.0)]
+    print(f"eta = {eta:4.2f} {on[0]:37.1f} {on[1]:6.1f} {on[2]:6.1f}")
+    assert np.abs(np.subtract(on, ends)).max() < 0.02
 
 # %% [markdown]
-# **At 0.01 all three select as published; at 0.1 each ends on the other token.** So a difference
-# between two norms may be one between steps: therefore 15.8 repeated its runs with other steps. (Why all
-# three change sides at 0.1 we do not know.)
+# **With short steps all three select as published; with longer steps they change sides one after another.**
+# The published pattern is that of all steps from 0.001 to 0.03 (the shortest need some thousand steps). At
+# 0.05 1.75 is on the other token, at 0.1 2 and 3 are, too, and at 0.2 3 is back. So a difference between two
+# norms may be one between steps: therefore 15.8 repeated its runs with other steps.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -899,8 +938,7 @@ for name, other in itertools.product(("digits", "reviews"), (2.0, 3.0)):
 # **With $r = 1/4$ all intervals contain 0: they cannot tell whether $\rho = 1.1$ is better or worse.** With
 # $r = 0$ three of four say worse, so the verdict hangs on $r$. On reviews the interval with $r = 1/4$
 # excludes a gain over 2 of the size of the paper's best epochs, 1.6 to 2.3 points: for our sentences, model
-# and budget, not for IMDb. On digits it is too wide to see such a gain: it reaches 3.5 points to each side
-# of the mean.
+# and budget, not for IMDb. On digits it reaches up to 2.1, and so it does not exclude a gain of 1.6.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.11 Claims and measurements
@@ -908,8 +946,9 @@ for name, other in itertools.product(("digits", "reviews"), (2.0, 3.0)):
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | power of $D$, $\rho$ = 1.1 to 3, $c = 0$ | $-2$, $-2$, $-2$, $-4/3$, $-1$ | medians within 0.04, 95 runs |
-# | sparse at 1.1 | the power alone: 7 of 100 entries | 31 |
-# | another norm's choices held, lead 10 | if locally optimal | 338 of 345 unchosen; not optimal: 0 of 95 |
+# | the same, $\rho$ = 2, $c = 1/2$ | $-3$ while steps move leads little, then $-2$ | about $-2.9$; $-2.0$ |
+# | visible entries at 1.1, of 100 | its SVM: 31 | 31 (power alone: 7) |
+# | another norm's choice held, lead 10 | if locally optimal | 338 of 345; not optimal: 0 of 95 |
 
 # %% [markdown]
 # ## Questions
@@ -928,8 +967,10 @@ for name, other in itertools.product(("digits", "reviews"), (2.0, 3.0)):
 # <details><summary>Answer</summary>
 #
 # The start may be too near to 0, its direction may be outside the cone around the SVM, or the steps may be
-# too long. At $(30, 12)$ the direction was wrong: the lead over the better token was the smaller one, so that
-# its comparison pulled more.
+# too long. At $(30, 12)$ the direction was wrong: the lead over the better token was smaller by 9.6. So its
+# comparison pulled $e^{9.6}$ times as much per gap, far more than the 9 times smaller gap takes away. (Not
+# every loss is so simple: from $(30, 18)$ the better token is the farther one, and yet the choice is lost at
+# 2.4. At 4 it is held.)
 # </details>
 
 # %%
@@ -941,10 +982,10 @@ progress("15")
 # - **$\ell_\rho$-AttGD** steps in $S = \mathrm{sign}(W)|W|^{\rho-1}$. With a fixed head, $W$ goes in our data
 #   to the **$\ell_\rho$ Att-SVM** of the tokens it selected, which is sparse at 1.1.
 # - The directional **Bregman divergence** from *its own norm's* SVM is the share of the margin that a run's
-#   leads over the support tokens lack, on average. Compare norms **on the same tokens**.
+#   leads over the support tokens lack, on average. It falls like $j^q$ once the steps overshoot, or never do.
 # - In our data a norm nearly always holds, from the other's last $W$ at lead 10, what is locally optimal in
 #   it. 1.1 (short steps) and 2 chose differently on 90 of 200 data sets. On 49 of these each holds the
-#   other's choice, and only the way from 0 decides. Equal steps change the counts, not the two reasons.
+#   other's choice, and only the way from 0 decides.
 
 # %% [markdown]
 # ## Further reading

@@ -103,6 +103,12 @@ def test_the_classifier_sees_real_tokens_only_and_its_steps_are_mirror_steps():
         )
 
 
+def test_shorter_steps_and_longer_runs_change_at_most_2_of_200_choices():
+    choices = measured("15.selection").load().transpose("trial", "rho", ...)
+    for one in (choices.finer, choices.longer):
+        assert ((one.values == 0).sum(axis=0) <= 2).all()
+
+
 def test_on_reviews_the_last_epoch_was_chosen_on_12_of_20_splits():
     assert choose("reviews", 1.1)[3] == 12
 
