@@ -23,7 +23,7 @@
 # **You need** [lesson 03](03_optimizer_geometry.ipynb) (mirror descent), [lesson
 # 07](07_local_global_tokens.ipynb) (local choices), [lesson 09](09_joint_training.ipynb) (training the head)
 # and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 90 minutes (135 with a pencil), and
-# 50 for three optional sections, the last of them with the last of four exercises.
+# 50 for three optional sections, the last with the last of four exercises.
 
 # %%
 import dataclasses
@@ -291,7 +291,7 @@ check("15.2", falls)
 # **If $\rho < 2 + c$, this grows:** sooner or later the steps overshoot, and $S$ errs by a step, by $j^c$
 # beside $j^{1+c}$. **If $\rho > 2 + c$, it falls to 0:** in the end no step overshoots, and the bounded error
 # in $W$ is left, beside $\lVert W\rVert \sim j^{(1+c)/(\rho-1)}$. As $D$ is of second order in the error,
-# $D \sim j^{-2\min(1,\, (1+c)/(\rho-1))}$. (A sketch, no proof.)
+# $D \sim j^{-2\min(1,\, (1+c)/(\rho-1))}$. (A sketch.)
 #
 # <details><summary>Why such errors, and why of second order?</summary>
 #
@@ -438,7 +438,7 @@ assert [abs(run - limit) < 2, alone + 10 < limit < 60] == [True, True]
 
 # %% [markdown]
 # It has more: 31 on average, where the power alone would leave 7. **The power makes $W$ sparse, and a flatter
-# $S$ makes up for a part of it.** Figure 3 shows both on the data of 15.1.
+# $S$ makes up for a part of it.** Figure 3 shows both.
 #
 # <details><summary>Does this hang on the border of a hundredth?</summary>
 #
@@ -837,9 +837,9 @@ for eta, ends in ((0.01, (1, 1, 0)), (0.05, (0, 1, 0)), (0.1, (0, 0, 1)), (0.2, 
 
 # %% [markdown]
 # **With short steps all three select as published; with longer steps they change sides one after another.**
-# The published pattern is that of all steps from 0.001 to 0.03 (the shortest need some thousand steps). At
-# 0.05 1.75 is on the other token, at 0.1 2 and 3 are, too, and at 0.2 3 is back. So a difference between two
-# norms may be one between steps: therefore 15.8 repeated its runs with other steps.
+# The published pattern is the one of short steps: we also saw it from 0.001 (in 3,000 steps) to 0.03. Then
+# $\rho = 1.75$ goes to the other token first (0.05), 2 and 3 follow (0.1), and 3 comes back (0.2). So a
+# difference between two norms may be one between steps: therefore 15.8 repeated its runs with other steps.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
