@@ -856,8 +856,8 @@ stored = (gaps["d = 32", "W by descent, 1"] - gaps["d = 32", "free W, 1"]).mean(
 print(f"W by descent, in the mean of twenty stored layers: leads it by {stored:.2f}")
 
 # %% [markdown]
-# **No, but part of the way:** along the signs the lead is 0.16 ± 0.07, and it is seen; along the slope it is
-# 0.04 ± 0.05, and is not. Descent has 0.41. So $G$ makes about a third of the distance between the two; what
+# **No, but part of the way:** along the signs the lead is 0.16 ± 0.07; along the slope it is 0.04 ± 0.05,
+# which chance allows. Descent has 0.41. So $G$ makes about a third of the distance between the two; what
 # makes the rest we do not know.
 #
 # **Was Adam held against the wrong norm in 18.7?** In lesson 03 it came, late, to behave like the steepest
@@ -947,9 +947,9 @@ assert off[0] < 0.1 < 0.4 < off[1], again.format("18.3")
 
 # %% [markdown]
 # Here it does, in the mean: about 0.05 of the attention lies elsewhere, while half of it lies off the best
-# single token. (On other draws a single sentence can be off by half, and with twelve dimensions the mean is
-# larger.) Under
-# a norm attention need not end on one token, and where it does not the theorems name no selection.
+# single token. A single sentence can still be off by more than half, and with twelve dimensions in place of
+# 32 the mean is larger. Under a norm attention need not end on one token, and where it does not the theorems
+# name no selection.
 
 # %% [markdown]
 # **Which tokens win** in a transformer? In the theorems a selected token beats its closest rivals by its
@@ -1168,7 +1168,7 @@ progress("18")
 #   nobody trained has as much to its own.**
 # - Half a length of $W_0$ from the start, the gap of $N$ sees training of $W$ by descent, in one linear layer
 #   ($d = 32$) and in a transformer with all else frozen; **but it sees soft targets, which lead to no SVM, as
-#   well.** Only at two lengths do labels have more. By Adam the gap is smaller, and whole transformers with
+#   well.** At two lengths labels have more. By Adam the gap is smaller, and whole transformers with
 #   $K$ and $Q$ are not seen.
 # - Keys and queries lead to the nuclear norm's SVM, at 0.93; Adam, in 3,000 steps, to no SVM that we tried.
 # - What is an SVM, then? The $W$ of 18.7's base is one, at cosines of 0.99 or more. In a whole transformer we

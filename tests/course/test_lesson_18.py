@@ -62,31 +62,24 @@ def test_what_a_selection_gives_back_is_the_solvers_cosine(T, C):
     assert given_back(c) == pytest.approx(float(stored.cosine(W, solution.value)), abs=1e-4)
 
 
-def test_the_new_part_is_what_is_orthogonal_to_the_first_slope(lesson):
-    rng = np.random.default_rng(0)
-    for c in (0.9, 0.2, -0.4):
-        G, N = np.linalg.qr(rng.normal(size=(9, 2)))[0].T
-        S = rng.normal(size=(5, 9))
-        S = S / np.linalg.norm(S, axis=1, keepdims=True)
-        own = S @ (c * G + np.sqrt(1 - c**2) * N)
-        np.testing.assert_allclose(lesson["of_new_part"](c, own, S @ G), S @ N, atol=1e-12)
-
-
 def test_the_line_of_the_gap_is_its_definition(lesson):
     """On the page N is made of matrices; in the stored sweeps it is known by cosines only."""
     g = torch.Generator().manual_seed(2)
     W_0, moved, G = torch.randn(3, 2, 6, 6, generator=g, dtype=torch.float64)
     judges = torch.randn(2, 2, 3, 5, 6, generator=g, dtype=torch.float64)
-    above, below = lesson["line_of_gap"](moved, W_0, 3 * G, judges, C=2.0)
+    above, below = lesson["line_of_gap"](moved, W_0, 3 * G, judges)
     real = torch.ones(2, 3, 5, dtype=torch.bool)
     fits, cos = [], stored.cosine(moved, G)
     for x in judges:
         chosen = torch.stack([stored.choice(W[None, None], a[None], real[:1])[0, 0]
                               for W, a in zip(W_0 + moved, x, strict=True)])  # fmt: skip
-        fits.append(svm.solve_soft(x, chosen, 2.0).value)
-    parts = [lesson["of_new_part"](cos, stored.cosine(moved, S), stored.cosine(G, S)) for S in fits]
+        fits.append(svm.solve_soft(x, chosen, 1.0).value)
+    parts = [(stored.cosine(moved, S) - cos * stored.cosine(G, S)) / (1 - cos**2).sqrt() for S in fits]
     torch.testing.assert_close(above, parts[0] - parts[1])
     torch.testing.assert_close(below, 1 - stored.cosine(*fits))
+    several, again = lesson["line_of_gap"](moved, W_0, torch.stack([W_0, G]), judges)
+    torch.testing.assert_close(several[1], above)
+    torch.testing.assert_close(again, below)
 
 
 def test_the_gap_of_n_is_in_units_of_the_svms_own(lesson):
@@ -107,7 +100,7 @@ def test_the_gap_of_n_is_in_units_of_the_svms_own(lesson):
 
 def test_the_interval_is_students(lesson):
     x = np.random.default_rng(1).normal(size=20)
-    for level, width in (({"level": 0.95}, 2.093), ({}, 3.713)):  # by default one of 34
+    for level, width in (({"level": 0.95}, 2.093), ({}, 3.778)):  # by default one of 39
         mean, half = lesson["interval"](x, **level)
         assert mean == pytest.approx(x.mean())
         assert half == pytest.approx(width * x.std(ddof=1) / 20**0.5, rel=1e-3)
@@ -180,6 +173,23 @@ def test_what_the_instrument_sees():
     for tokens in ("digits", "sentences"):
         assert lead(tokens, "labels", "free W", "")[0] < 0.05
         assert found[tokens, "labels"].mean() < 0.25 * found["d = 32", "W by descent, 0.5"].mean()
+
+
+def test_a_movement_along_the_svm_has_a_gap_of_about_one():
+    """The fold of 18.5: what the theorem's own direction would have, from its definition and as stored."""
+    rng = np.random.default_rng(0)
+    G, S, other = (x / np.linalg.norm(x) for x in rng.normal(size=(3, 50)) + 0.5)
+    N = S - (G @ S) * G
+    N = N / np.linalg.norm(N)
+
+    def mark(g, g_new, c):
+        return (1 - g**2 - c + g * g_new) / (np.sqrt(1 - g**2) * (1 - c))
+
+    assert (N @ S - N @ other) / (1 - S @ other) == pytest.approx(mark(G @ S, G @ other, S @ other))
+    first, judges = stored.cases("first"), stored.cases("judges")
+    for d, expected in ((32, 0.97), (16, 1.03)):
+        at = f"d = {d}", "W by descent"
+        assert mark(*first[at], judges[at]).mean() == pytest.approx(expected, abs=0.005)
 
 
 def test_the_free_w_of_both_sweeps_is_one():

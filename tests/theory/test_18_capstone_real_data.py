@@ -133,6 +133,51 @@ def test_a_layer_leads_a_free_w_at_other_prices(d, price, seed):
     assert (gaps[0] > gaps[1] + 0.3).all()
 
 
+@pytest.mark.parametrize(("d", "seed"), [(32, 89), (32, 90), (48, 91)])
+def test_a_loss_with_a_minimum_leads_a_free_w_too_and_adam_along_its_own_path(d, seed):
+    """The negative control of 18.5 (at half a length as labels do, at two less) and 18.8's path of signs."""
+    W_0, v, y, *judges = stored.few_layers(10, seed, d=d)
+    x, size = judges[0], W_0.norm(dim=(1, 2), keepdim=True)
+    real = torch.ones(x.shape[:3], dtype=torch.bool)
+    R = stored.unit(stored.of_tokens(x, real, 1, torch.Generator().manual_seed(seed))[:, 0])
+
+    def pull(W, p=1.0):
+        a, W = d**0.5 * x, W.clone().requires_grad_()
+        yf = y * (((a @ W[:, None].mT @ a.mT).softmax(-1) @ a).mean(2) @ v)[..., 0]
+        softplus = torch.nn.functional.softplus
+        loss = (p * softplus(-yf) + (1 - p) * softplus(yf)).mean(-1).sum()
+        return -torch.autograd.grad(loss, W)[0]
+
+    def lead(moved, first):
+        gaps = []
+        for step in (moved, moved.norm(dim=(1, 2), keepdim=True) * R):
+            G = stored.unit(first)
+            N = step - (step * G).sum((1, 2), keepdim=True) * G
+            chosen = [(a @ (W_0 + step)[:, None].mT @ a.mT).argmax(-1) for a in judges]
+            S, other = (svm.solve_soft(a, these, 1.0).value for a, these in zip(judges, chosen, strict=True))
+            gaps.append((stored.cosine(N, S) - stored.cosine(N, other)) / (1 - stored.cosine(S, other)))
+        return (gaps[0] - gaps[1]).mean()
+
+    found = {}
+    for p, far in ((1.0, 0.5), (0.95, 0.5), (1.0, 2.0), (0.99, 2.0)):
+        W = W_0
+        for _ in range(round(80 * far)):
+            short = (W - W_0).norm(dim=(1, 2), keepdim=True) < far * size
+            W = W + 0.03 * short * stored.unit(pull(W, p))
+        found[p, far] = lead(W - W_0, pull(W_0, p))
+    assert found[1.0, 0.5] > 0.08
+    assert found[0.95, 0.5] > 0.7 * found[1.0, 0.5]
+    assert found[1.0, 2.0] > found[0.99, 2.0] + 0.02 > 0.3
+
+    W, moved = W_0.clone().requires_grad_(), torch.zeros_like(W_0)
+    optimizer = torch.optim.Adam([W], lr=3e-3)
+    while (short := moved.norm(dim=(1, 2), keepdim=True) < size).any():
+        W.grad = -pull(W)
+        optimizer.step()
+        moved = torch.where(short, (W - W_0).detach(), moved)
+    assert lead(moved, pull(W_0).sign()) > lead(moved, pull(W_0)) + 0.05
+
+
 def test_a_step_of_descent_goes_along_the_slope_and_stops_as_far():
     """A slope that stays: known distances, of each run."""
     A = torch.tensor([[[[3.0, 4.0]]], [[[0.0, -2.0]]]])
