@@ -161,7 +161,8 @@ show(
 # \frac1\rho + \frac1{\rho^*} = 1 ,$$
 #
 # which is an equality for some $\delta$ that you will find. So the dual of $\ell_\rho$ is $\ell_{\rho^*}$:
-# $\ell_2$ is its own dual, and $\ell_1$ and $\ell_\infty$ are each other's.
+# $\ell_2$ is its own dual, and $\ell_1$ and $\ell_\infty$ are each other's. And a positive $\mu_\rho(w)$ is
+# the $\ell_{\rho^*}$ distance of the nearest point from the separating line.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.1: The steepest step
@@ -226,7 +227,7 @@ show(
 
 # %% [markdown]
 # **Figure 2.** The steepest step (arrow) for $g = (-1.5, -0.7)$ in three norms. It ends where the lowest
-# level line of $g \cdot \delta$ still touches the unit ball; lower is to the upper right.
+# level line of $g \cdot \delta$ still touches the unit ball.
 #
 # <details><summary>Why the solution of 03.1</summary>
 #
@@ -369,7 +370,7 @@ for corner, pair in (([2.0, 1.0], A[[1, 2]]), ([12.0, 11.0], A[[0, 1]])):
         assert there == (lowest <= rho <= highest), again("03.2")
 
 # %% [markdown]
-# Turn the slider: the cross, where the ball of $\ell_\rho$ touches the region, rests at both corners.
+# Turn the slider: the cross, where the ball touches, rests at both corners.
 #
 # <details><summary>Why these ends</summary>
 #
@@ -439,11 +440,12 @@ widgets.sliders(
 
 # %% [markdown]
 # With steps of one length $\eta$ the theorem promises less: the margin may fall short by $\frac12 \eta\,
-# a_{\max}^2 + \log n / (\eta t)$, and the first part never goes away. Must the steps shrink, then? We compare
-# steps of 1 with steps of $1 / \sqrt t$, on five sets of twenty random points in six dimensions. We also
-# count the sets on which $w$ ends where it was two steps of 1 before (*to and fro*).
+# a_{\max}^2 + \log n / (\eta t)$, and the first part never goes away. Must the steps shrink, then? On the
+# twelve points (3.2) they need not, though the theorem promises nothing there: $\frac12 a_{\max}^2 >
+# \hat\mu$. We compare steps of 1 with steps of $1 / \sqrt t$, on five sets of twenty random points in six
+# dimensions. We also count the sets on which $w$ ends where it was two steps of 1 before (*to and fro*).
 #
-# **Predict:** which of the three optimisers will still gain margin with steps of 1?
+# **Predict:** which of the three optimisers will still gain margin after 1,000 steps of 1?
 
 
 # %%
@@ -473,11 +475,11 @@ for rho in (1.0, 2.0, np.inf):
 
 # %% [markdown]
 # Only NGD does: from 1,000 to 2,000 steps of 1 it halves what it lacks, and 3.4 proves that it goes on
-# gaining. The other two are trapped: on all five sets they end by going to and fro between two points $w$,
-# coordinate descent in a single coordinate, sign descent in all. Where more than 100 percent is lost, the
-# points are not even separated. With shrinking steps all three lose less than 7 percent.
+# gaining. The other two are trapped: on all five sets they end by going to and fro between two points $w$.
+# Where more than 100 percent is lost, the points are not even separated. With shrinking steps all three lose
+# less than 7 percent.
 #
-# Why can a constant step trap sign descent? Two points show it.
+# Why can a constant step trap sign descent? Two points show it. (Coordinate descent we leave unexplained.)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.3: The longest safe step
@@ -532,8 +534,8 @@ for seed in range(4):
 #
 # Everything depends on $z = (a - b) \cdot w$. The first coordinate of the gradient changes its sign at the
 # threshold $z = \log(a_1 / |b_1|)$, the second at $z = \log(|a_2| / b_2)$, which is lower. A step that jumps
-# over both thresholds is undone by the next. If no step is so long, one coordinate of $w$ rises at every
-# step, and the margin tends to the largest one.
+# over both thresholds is undone by the next. If no step is so long, one coordinate of $w$ in the end rises at
+# every step, and the margin tends to the largest one.
 #
 # <details><summary>Why the solution of 03.3</summary>
 #
@@ -555,8 +557,9 @@ for seed in range(4):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
 #
-# Why is NGD never trapped? Because its gradients add up, in $w$. **Mirror descent** keeps this property for
-# other norms. It chooses a function $\psi$ and takes its step not in $w$ but in $S = \nabla \psi(w)$. Here
+# Why is NGD never trapped? Its $w$ is a sum of the $a_i$ with positive weights. **Mirror descent** keeps such
+# a sum for other norms. It chooses a function $\psi$ and takes its step not in $w$ but in $S = \nabla
+# \psi(w)$. Here
 #
 # $$\psi(w) = \frac1\rho \sum_j |w_j|^\rho , \qquad \nabla \psi(w)_j = \mathrm{sign}(w_j)\, |w_j|^{\rho-1} ,$$
 #
@@ -596,16 +599,16 @@ for seed in range(4):
 # $$\lVert w_t \rVert - \hat\mu \Lambda_t \;\le\; \lVert w_{t-1} \rVert - \hat\mu \Lambda_{t-1}
 # + \frac{\eta \log n / \hat\mu + \eta^2 / 2}{\lVert w_{t-1} \rVert} .$$
 #
-# Next we add up. As $\lVert M_\tau \rVert \le a_{\max}$, we have $\lVert w_t \rVert \ge \hat\mu \Lambda_t \ge
-# \hat\mu\, \eta t / a_{\max}$. So the fractions add up to $O(\log t)$, and after division by $\Lambda_t$,
-# $B_t - \hat\mu = O(\log t / t)$.
+# Next we add up. As $\lVert w_t \rVert = B_t \Lambda_t$, $B_t \ge \hat\mu$ and $\lVert M_\tau \rVert \le
+# a_{\max}$, we have $\lVert w_t \rVert \ge \hat\mu \Lambda_t \ge \hat\mu\, \eta t / a_{\max}$. So the
+# fractions add up to $O(\log t)$, and after division by $\Lambda_t$, $B_t - \hat\mu = O(\log t / t)$.
 #
 # Finally the margin. The vector $w_t / \Lambda_t$ lies in the hull of the $a_i$, whose shortest vector $\hat
 # a$ is $\hat\mu$ long, and has $\hat a \cdot w_t / \Lambda_t \ge \hat\mu^2$ (lesson 02). Hence $\lVert w_t /
 # \Lambda_t - \hat a \rVert^2 \le B_t^2 - \hat\mu^2 \to 0$, and $\mu(w_t) \to \mu(\hat a) = \hat\mu$.
 # $\square$
 #
-# The $w$ of sign descent is no sum of gradients: this proof does not reach it.
+# Sign descent's $w$ need not be such a sum of the $a_i$: this proof does not reach it.
 #
 # How fast does the excess fall on the five sets of 3.3, with steps of 0.3 and of 10?
 
@@ -639,14 +642,14 @@ for rho, eta, order in ((2, 0.3, 9), (2, 10, 9), (3, 0.3, 5), (3, 10, 5)):
     assert (sooner / later > order).all(), "slower than measured"
 
 # %% [markdown]
-# NGD's excess falls about tenfold in ten times as many steps, short or long. For $\rho = 3$ the theorem
-# promises hardly more than a factor of three, and we see about six or more.
+# NGD's excess falls ninefold or more in ten times as many steps, short or long. For $\rho = 3$ the proved
+# rate means about a factor of three, and we see about six or more.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.5 Adam, two memories
 #
-# Adam divides a running mean of the gradient $g_t$ (at $w_{t-1}$) by the root of a running mean of its
-# square, entry by entry:
+# Adam divides a running mean of the gradient $g_t$ (at $w_{t-1}$, not divided by $L$) by the root of a
+# running mean of its square, entry by entry:
 #
 # $$\bar g \leftarrow \beta_1 \bar g + (1 - \beta_1)\, g_t, \qquad
 # \overline{g^2} \leftarrow \beta_2\, \overline{g^2} + (1 - \beta_2)\, g_t^2, \qquad
@@ -787,8 +790,8 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Where Adam goes on the twelve points, with $\beta_2 = 0.95$. Solid: without $\varepsilon$; the
-# dots stand after 1, 3 and 5 real memories. Dashed: the second run with $\varepsilon = 10^{-8}$, which the
-# next subsection explains; the cross marks where by its law $\varepsilon$ takes over.
+# dots stand after 1, 3 and 5 real memories. Dashed: the second run with $\varepsilon = 10^{-8}$; the cross
+# marks where by the next subsection's law it takes over.
 #
 # The third run is *slow*, not stuck. From $\eta = 0.05$ to $0.1$ the step stays near 0.0099, as $\nu$ cannot
 # pass its *ceiling* $\frac12 \log(1/\beta_2)$, beyond which the squares have no finite mean. But the real
@@ -823,11 +826,10 @@ show(
 # gradient descent with momentum, with the limit of $\ell_2$ (Wang et al. 2022). When does that happen?
 #
 # Once steps are $\eta_{\mathrm{eff}}$ long, the root falls $e^\nu$-fold a step, so at step $t$ it is about
-# $e^{c - \nu t}$. The constant $c$ holds what came earlier: the size of the first gradients, and the first
-# steps, which were shorter or longer. The root falls below $\varepsilon$, in all coordinates and for the last
-# time, at step $(\log(1 / \varepsilon) + c) / \nu$: from there on $\varepsilon$ has **taken over**. As $c$
-# is of order one and $\log(10^8)$ is 18, we try $c = 0$. For $\eta = 0.05$ we ask torch itself, which calls
-# the mean of squares `exp_avg_sq`:
+# $e^{c - \nu t}$. The constant $c$ holds what came earlier: the first gradients and steps. The root falls
+# below $\varepsilon$, in all coordinates and for the last time, at step $(\log(1 / \varepsilon) + c) / \nu$:
+# from there on $\varepsilon$ has **taken over**. As $c$ is of order one and $\log(10^8)$ is 18, we try $c =
+# 0$. For $\eta = 0.05$ we ask torch itself, which calls the mean of squares `exp_avg_sq`:
 
 # %%
 w = torch.zeros(2, dtype=torch.float64, requires_grad=True)
@@ -871,10 +873,9 @@ for eta, beta2, paths in runs:
     assert np.allclose([seen / predicted, (seen - sooner) / gap], 1, rtol=[0.03, 0.012]), again("03.4")
 
 # %% [markdown]
-# From $10^{-4}$ to $10^{-8}$ it takes as many more steps as the law says, to about one percent. With
-# $c = 0$ all four predictions are right to three percent. In the first two rows $w$ does not yet move along
-# $\hat w$, but $\nu$ is near its ceiling: that is the pace at which the root falls while old squares fill the
-# mean, and it can fall no faster.
+# From $10^{-4}$ to $10^{-8}$ it takes as many more steps as the law says, to about one percent. With $c = 0$
+# all four predictions are right to three percent. In the first two rows $w$ does not yet move along $\hat w$,
+# but $\nu$ is near its ceiling: that is the pace at which the root falls while old squares fill the mean.
 #
 # Of these four runs, those with more memories came nearer to 42.5 degrees. Torch's defaults (second row) have
 # 1.4 and are taken over almost eight degrees short. All four then turn towards $\ell_2$ (last column), but
@@ -898,10 +899,9 @@ for cloud, path in [(A, runs[1][2][:, 0]), *zip(wide, by_default.swapaxes(0, 1),
     assert 0.88 < share < 0.95
 
 # %% [markdown]
-# They have more, as a smaller margin makes $\nu$ smaller: over five where it is 1.18, twenty where it is
-# 0.51. But they come no nearer: when $\varepsilon$ takes over, these runs have 0.89 to 0.94 of the largest
-# margin, and the one on the twelve points had 0.93. So real memories compare runs on one set of points; from
-# one set to another they say little.
+# They have more, as a smaller margin makes $\nu$ smaller. But they come hardly any nearer: at the takeover
+# these runs have 0.89 to 0.94 of the largest margin, the one on the twelve points 0.93. So real memories rank
+# our four runs on the twelve points; from one set to another they say little. Figure 4 gathers all limits.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 limits = {
@@ -1044,9 +1044,9 @@ show(
 # %% [markdown]
 # **Figure 5.** What Muon makes of a singular value.
 #
-# Figure 5 shows that Muon brings all but the smallest singular values near one, up to waves. What do the
-# waves cost? We give the same six problems 1,500 equal steps of 0.05, once Muon's and once the exact spectral
-# ones, which differ in the waves alone. (Muon takes its steps from a running mean of the gradients, which we
+# Figure 5 shows that Muon brings all but the smallest singular values near one, up to waves. How much margin
+# does Muon lose? We give the same six problems 1,500 equal steps of 0.05, once Muon's and once the exact
+# spectral ones, which have no waves. (Muon takes its steps from a running mean of the gradients, which we
 # leave out.)
 
 # %%
@@ -1060,8 +1060,8 @@ for name, W in (("Muon's", by_muon), ("exact", by_exact)):
 assert (margin(by_exact) / bound).min() > 0.985 > 0.9 > (margin(by_muon) / bound).max()
 
 # %% [markdown]
-# The exact steps come within one percent of the bound, so it is the waves that cost Muon its 12 to 21
-# percent. How much they cost can be foretold from a single gradient.
+# The exact steps come within two percent of the bound, and Muon's equal steps miss 12 to 21 percent of it.
+# The margin left can be foretold from a single gradient.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.5: The margin that Muon gives away
@@ -1109,8 +1109,8 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 
 # %% [markdown]
 # The forecast margin is $\sum_k \sigma_k f_k / \max_k f_k$, with $f_k$ read off the wave at $\sigma_k /
-# \lVert M \rVert_F$. With all $f_k = 1$ it would be the bound: the waves cost at most the rest. The forecast,
-# which needs a settled $q$, is right to one percent here.
+# \lVert M \rVert_F$. With all $f_k = 1$ it would be the bound, so the uneven $f_k$ cost at most what is
+# missing there. The forecast, which needs a settled $q$, is right to one percent here.
 #
 # <details><summary>Why the forecast</summary>
 #
@@ -1163,7 +1163,8 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 # is $O(\log t)$ in all.
 #
 # In both cases the hull has only one point that is shortest in $\ell_r$. $S_t / \Lambda_t$ tends to it, so
-# the direction of $w_t$ converges, by 3.3 to the one of largest margin.
+# the direction of $w_t$ converges, by 3.3 to the one of largest margin: by the *only then* there, the best
+# $w$ makes in the same way a hull point of dual length $\hat\mu$, and none is shorter.
 # </details>
 
 # %%
@@ -1174,10 +1175,10 @@ progress("03")
 #
 # - Steepest descent with slowly shrinking steps maximises the margin in its own norm, because the rate at
 #   which $\log L$ falls, up to second order in the step, is a bound on that margin.
-# - Constant steps can trap sign descent. On two signed points $a = (a_1, a_2)$ and $b = (b_1, b_2)$ (indices
-#   count coordinates) with $a_1, b_2 > 0 > a_2, b_1$, only steps longer than
-#   $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$ can. In NGD and mirror descent gradients add up in
-#   $S$: any constant step works, though for large $\rho$ the proved rate is slow.
+# - Constant steps can trap sign descent. On two signed points $a = (a_1, a_2)$ and $b = (b_1, b_2)$ with
+#   $a_1, b_2 > 0 > a_2, b_1$, only steps longer than $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$
+#   can. In NGD and mirror descent $S$ is a positive sum of the $a_i$: any constant step works, though for
+#   large $\rho$ the proved rate is slow.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late in our runs, Adam with $\varepsilon = 0$ went like sign descent with steps $\eta_{\mathrm{eff}}$; a
