@@ -939,7 +939,7 @@ for T, d in ((20, 4), (8, 10)):
 def broken_direction(keys):
     """The direction in which the broken run escapes, (d,), or zeros if it stays; keys (T, d)."""
     ### BEGIN SOLUTION
-    k_hat = nearest(keys[1:])  # the winner's key has dropped out: it might as well be the origin
+    k_hat = nearest(keys[1:])  # the winner's key has dropped out
     escapes = keys[0] @ k_hat < k_hat @ k_hat  # then (k_1 - k_t).(-k_hat) >= k_hat.k_hat - k_1.k_hat > 0
     return -k_hat / np.linalg.norm(k_hat) if escapes else np.zeros_like(k_hat)
     ### END SOLUTION
