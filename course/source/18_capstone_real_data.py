@@ -878,8 +878,8 @@ for _ in range(3000):
     softplus(-labels * f).mean(-1).sum().backward()
     optimizer.step()
 selected = svm.attention_problem(x, x[:, :, -1], h.argmax(2)[..., 0])  # with hard margins, as in lesson 10
-for norm, name in (("fro", "Frobenius"), ("inf", "maximum")):
-    cosines = geometry.cosine(W.detach(), svm.solve(selected, norm=norm).value)
+for kind, name in (("fro", "Frobenius"), ("inf", "maximum")):
+    cosines = geometry.cosine(W.detach(), svm.solve(selected, norm=kind).value)
     print(f"W by Adam, to the {name} norm's SVM: {cosines.min():.2f} to {cosines.max():.2f}")
     assert 0.8 < cosines.min() < cosines.max() < 0.88
 
