@@ -980,7 +980,8 @@ show(
 
 
 # %%
-progress("13")  # exercise 13.3 is optional: without it, three of four are all
+# exercise 13.3 is optional: without it, three of four are all
+progress("13")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
