@@ -270,7 +270,7 @@ assert on_best[0] > on_best[1] > on_best[2] < on_best[3]
 
 # %% [markdown]
 # In each of these runs every position ends on one token, the choice is locally optimal, and $W$ points to its
-# SAtt-SVM. (With other seeds a rare run is unfinished after so many steps.)
+# SAtt-SVM.
 #
 # *Which* tokens these are is another matter. At $d = 20$, the more positions ask, the smaller the share of
 # them that end on their best token (column "on best"); with a causal mask it is larger (section 14.6).
@@ -364,7 +364,7 @@ assert ratios == sorted(ratios, reverse=True)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.5 When can one W make a choice?
 #
-# Call a choice **feasible** if some $W$ makes it. By [lesson
+# Call a choice **feasible** if some $W$ makes it (lesson 12: possible). By [lesson
 # 12](12_overparameterization.ipynb), for almost all data every choice is feasible if $d \ge nT$. A random
 # choice needs much less, because it uses up only a part of the $d^2$ entries of $W$. How large a part?
 
@@ -452,11 +452,9 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 # %% [markdown]
 # From 8 tokens to 16, $\nu_m$ grows by about 0.76, although 8 rows are added. **A position with a long
 # context uses up little**: in a full sequence of 16 tokens the 16 positions use up 40 degrees of freedom for
-# their 240 rows. The reason is the tie level. It climbs with the number of tokens, and only those above it
-# are tied.
+# their 240 rows. The tie level climbs with the number of tokens, and only those above it are tied.
 #
-# The forecast is 0.1 to 0.7 too low, since it has one level for all draws. Below we take the counted $\nu_m$,
-# in Question 2 the forecast.
+# The forecast is 0.1 to 0.7 too low, since it has one level for all draws. Below we take the counted $\nu_m$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Room for all positions
@@ -472,17 +470,22 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 # > $$P = \mathbb E\,(-1)^{J - R}, \qquad R = \min(d^2, J).$$
 
 # %% [markdown]
-# (For longer sequences `share_feasible` below uses the rank $R$ of such rows, which is unproved.) Only draws
-# with $J > d^2$ can have the sign $-1$. With many positions neighbouring values of $J$ are about equally
-# likely, so there the signs nearly cancel, and $P$ is about $\Pr(J < d^2)$. As $J$ is near its mean, half of
-# the choices are feasible near
+# Up to $d + 1$ tokens only draws with $J > d^2$ can have the sign $-1$. With many positions neighbouring
+# values of $J$ are about equally likely, so there the signs nearly cancel, and $P$ is about $\Pr(J < d^2)$.
+# As $J$ is near its mean, half of the choices are feasible near
 #
 # $$d^2 = \sum_{i,k} \nu_{m_{ik}},$$
 #
 # where position $k$ of sequence $i$ sees $m_{ik}$ tokens. Our tokens are not like those of the Proposition:
 # the positions of a sequence share them, they are the queries, too, and they have unit norm. Does the count
 # hold for them? Three full sequences of five tokens use up $15\, \nu_5 \approx 19.4$, so that half should be
-# passed between $d = 4$ and $d = 5$. Figure 2 has all sizes of two sweeps.
+# passed between $d = 4$ and $d = 5$.
+#
+# <details><summary>What <code>share_feasible</code> does</summary>
+#
+# It convolves the `share_of` of all positions and sums $(-1)^{J - R}$. For longer sequences it takes $R =
+# \min(d^2, \sum \min(j, d))$, summed over the positions, with $j$ ties each. That is unproved.
+# </details>
 
 
 # %%
@@ -537,10 +540,10 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Shares of random choices of our tokens that one $W$ can make, with Wilson's 95% intervals (300
-# trials a point, 600 where both sweeps have the size): against $d^2$ over what the choice uses up (left), and
-# against the prediction $P$ (right). Filled: some positions see more than $d + 1$ tokens, so that $P$ is
-# unproved even for tokens of their own.
+# **Figure 2.** Shares of random choices of our tokens that one $W$ can make, with Wilson's 95% intervals (two
+# sweeps of 300 trials a point; 600 where both have the size): against $d^2$ over what the choice uses up
+# (left), and against the prediction $P$ (right). Filled: some positions see more than $d + 1$ tokens, so that
+# $P$ is unproved even for tokens of their own.
 
 # %% [markdown]
 # **Half of the random choices are feasible near $d^2 = \sum \nu_m$** (for three sequences 0.2 of them at
@@ -563,7 +566,7 @@ assert len(far) == len(between.intersection(far)) == 3
 assert max(abs(off[size]) for size in between.difference(far)) < 0.07
 
 # %% [markdown]
-# **Where $P$ is in doubt, it is right within 0.07 for 13 of 16 sizes.** For the other three it holds with
+# **With $0.05 < P < 0.95$, $P$ is right within 0.07 at 13 of 16 sizes.** For the other three it holds with
 # Gaussian tokens of their own. At $T = 8$ and 16 it is the unit norm that makes more choices feasible, at
 # $T = 16$ by about 0.25; at $T = 3$ it is the sharing that makes fewer feasible.
 #
@@ -605,8 +608,10 @@ widgets.sliders(
 #
 # Call the best token of every position together the **best choice**. If some $W$ makes it, does training find
 # it? A position **misses** if its largest attention after 500 steps is not on its best token. The **room** is
-# $d^2 / \sum \nu_m$: what $W$ has, over what a random choice uses up. It is 3 or more here, and the best
-# choice feasible. Who misses, and why? Training begins at $W = 0$, so we look at its first step.
+# $d^2 / \sum \nu_m$: what $W$ has, over what a random choice uses up. (For the best choice it is a yardstick
+# and no count: with full attention only two tokens of a sequence can be best, those of largest and smallest
+# $v\cdot x_{it}$.) It is 3 or more here, and the best choice feasible where we test it. Who misses? Training
+# begins at $W = 0$, so we look at its first step.
 
 # %% [markdown]
 # ### Exercise 14.4: The first step
@@ -678,9 +683,8 @@ for T, d, many in ((3, 5, 400), (5, 7, 400), (16, 16, 40)):  # at a room of 5.0,
     assert of_them[0] > 2.5 * of_others[0]
 
 # %% [markdown]
-# **They do, about 3 to 10 times as often as the others**, though at these sizes some $W$ makes the best
-# choice. As many are pulled the wrong way as predicted. They make about a third of the misses: at a room of 3
-# to 5 this sign marks many misses, but not most.
+# **They do, about 3 to 7 times as often as the others.** As many are pulled the wrong way as predicted. They
+# make about a third of the misses, at a room of 3 to 5.
 #
 # Does it also tell how misses fall when there is more room? **Predict before you run on**: at $T = 5$ and
 # $n = 9$ we go from $d = 15$ to $d = 48$, which is ten times the room. By what factor does the share that is
@@ -706,22 +710,23 @@ of_misses = 1 - (at_room.missed.sum("trial")[:, 0] / at_room.missed.sum(("trial"
 print(f"at each of {of_misses.size} sizes, of the misses {of_misses.min():.2f} or more were behind")
 
 # %% [markdown]
-# The share that is pulled the wrong way falls about a hundredfold, from 0.026 to 0.0003, but the share that
-# misses only about tenfold, from 0.12 to 0.013. **The prediction fails: at a large room, a wrong pull of the
-# own sequence accompanies almost no miss.** A step may raise $y_{ik} f_{ik}$ and still raise the logit of
-# another token more than that of the best; such positions are behind, too. **At every size at least 84% of
+# The predicted wrong-way share falls about a hundredfold, from 0.026 to 0.0003, but the share that misses
+# only about tenfold, from 0.12 to 0.013. **The prediction fails: at a large room it has too few wrong pulls
+# for the misses.** A step may raise $y_{ik} f_{ik}$ and still raise the logit of another token more than that
+# of the best; these are behind. **At each of 23 stored sizes ($n = 2$ to 9, $T = 3$ to 16) at least 84% of
 # the misses were behind after one step.**
 #
-# But by the same test "behind" fails as well: its share falls only about twofold. The rest of the tenfold is
-# that fewer of those behind miss in the end: about 0.26 of them at $d = 15$, and 0.06 at $d = 48$.
+# But by the same test "behind" fails as well: its share falls only twofold, from 0.42 to 0.21. The rest is
+# that fewer of those behind miss in the end: about 0.28 of them at $d = 15$, and 0.06 at $d = 48$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Is the first step to blame?
 #
-# We can intervene. Up to some step all positions ask, and from then on position 1 of each sequence asks
-# alone; or the other way round. **Predict before you run on**: if the first step decides, which share of the
-# positions 1 misses in either order, with the change after one step? (With the change after 0 steps it asks
-# alone all the time, or all ask.)
+# It sets the direction in which $W$ leaves 0, but is the shortest. We can intervene. Up to some step all
+# positions ask, and from then on position 1 of each sequence asks alone; or the other way round.
+# **Predict before you run on**: if the first step decides, which share of the positions 1 misses in either
+# order, with the change after one step? (With the change after 0 steps it asks alone all the time, or all
+# ask.)
 
 # %%
 alone, everyone = sequences(2, 5, 7, 250, 61, asks=1), sequences(2, 5, 7, 250, 61)  # the same tokens
@@ -740,10 +745,10 @@ for change in (0, 1, 40):
 assert max(after[0][0], after[1][0]) < min(after[0][1], after[1][1]) / 3
 
 # %% [markdown]
-# The first step does not decide: after one step together and 299 alone about as few miss as with 300 alone,
-# and after one alone and 299 together about as many as with 300 together. **The first step marks who may
-# miss; the shared steps after it decide.** Left to itself, a position mostly recovers, even after 40 shared
-# steps.
+# If the first step decided, one step would swap 0.12 and 0.012. It does not: one together and 299 alone do
+# like 300 alone, and one alone and 299 together like 300 together. **The first step marks who may miss; a
+# spell alone saves most.** 40 steps alone at first are enough (0.014), and few miss even after 40 shared ones
+# (0.032, 16 of 500).
 #
 # What harms there, the shared sequence or only the shared $W$? In a second control each of the $2T$ positions
 # gets a sequence of its own. As many ask as before, at the same room, but they share only $W$.
@@ -761,13 +766,13 @@ for T, d, many in ((5, 7, 300), (5, 16, 300), (16, 16, 30)):
     print(f"T = {T:2d}, d = {d:2d} {row}")
 
 # %% [markdown]
-# **At $T = 5$ the shared sequence makes about a quarter of the misses at a room of 4, and about half at 20.**
-# The others come with one $W$ for many positions. They are far more at $T = 16$ than at $T = 5$ and about the
-# same room, so room is not the whole story.
+# **At $T = 5$, by the intervals, own sequences save 15 to 40% of the misses at a room of 4, and 35 to 80% at
+# 20** (at $T = 16$, 5 to 30%). The others remain where the positions share only $W$. They are far more at
+# $T = 16$ than at $T = 5$ and about the same room, so room is not the whole story.
 #
 # Under a causal mask fewer positions miss (Figure 3). They see fewer tokens, but as they also use up less,
-# they have more room at the same $d$. The last position tells the two apart: it sees all $T$ tokens either
-# way.
+# they have more room at the same $d$. The last position sees all $T$ tokens either way, so there the mask
+# acts only through the others (their room and their pull).
 
 
 # %% jupyter={"source_hidden": true}
@@ -795,8 +800,8 @@ show(
 # runs each). Position $k$ sees all tokens (full) or the first $k$ (causal).
 
 # %% [markdown]
-# At the last position the larger room saves about a third of the misses or more at $T = 3$ and 5, and none
-# that we could tell at 8 and 16. There causal positions miss less mainly because they see less.
+# At the last position the mask saves about a third of the misses or more at $T = 3$ and 5, and none that we
+# could tell at 8 and 16. There the gain is with positions that see less.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.7 A forgotten mask *(optional)*
@@ -842,7 +847,7 @@ for d, least in ((20, 0.99), (3, 0.9)):
 # |:---|:---|:---|
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 ($d = 8$: after 2,000 steps) |
 # | random choices use up $\sum \nu_m$ | half feasible at this $d^2$ | fewer at 0.93 of it, more at 1.07 |
-# | share of feasible random choices | $P$ | 13 of 16 in doubt within 0.07, worst 0.25 off |
+# | share of feasible random choices | $P$ | 13 of 16 within 0.07 ($0.05 < P < 0.95$), worst 0.25 off |
 # | share pulled the wrong way (room 3 to 5) | exercise 14.4 | within 0.02 |
 # | misses come from these ($T = 5$, $n = 9$) | ten times the room: 1/100 is left | 1/10 is left: it fails |
 # | the first step decides ($n = 2$, $d = 7$) | one step alone: few miss | as many as together: it fails |
@@ -863,10 +868,9 @@ for d, least in ((20, 0.99), (3, 0.9)):
 #
 # A random one: by the count, hardly. (It was tested for causal masks to $T = 5$, and about half of the
 # positions see more than $d + 1$ tokens, where $P$ is unproved.) More than half of the 4,096 positions see 64
-# tokens or more, and use up at least $\nu_{64}$ degrees of freedom each. Exercise 14.3 forecasts 3.7, a
-# little too low, so together they use up more than 7,500. $W$ has 4,096 entries. So, by the same count, not
-# every choice. Some choices it can always make, for distinct tokens of one norm: "look at yourself", with
-# $W = I$.
+# tokens or more, and use up at least $\nu_{64} \approx 4.2$ degrees of freedom each (the table of section
+# 14.5), so together more than 8,600. $W$ has 4,096 entries. So, by the same count, not every choice. Some
+# choices it can always make, for distinct tokens of one norm: "look at yourself", with $W = I$.
 # </details>
 
 # %%
@@ -874,14 +878,14 @@ progress("14")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
-# - With every position a query, training went, in nearly all runs, to the **SAtt-SVM** over all positions. A
+# - With every position a query, training went, in all 240 runs, to the **SAtt-SVM** over all positions. A
 #   hidden token moves no other position.
 # - To share one $W$ costs little in high dimension, and much in low dimension.
 # - A position that sees $m$ tokens uses up $\nu_m$, which grows slowly: 1.8 for 8 tokens, 2.5 for 16. About
 #   half of the random choices are feasible near $d^2 = \sum \nu_m$.
 # - **Room is not enough**: training misses best tokens though some $W$ makes the best choice. Most that miss
-#   were behind after the first step, but the shared steps after it decide. At $T = 5$ the shared sequence
-#   makes about a quarter of the misses at a room of 4, and half at 20.
+#   were behind after the first step, but a spell alone saves most. At $T = 5$ own sequences save 15 to 40% of
+#   the misses at a room of 4, and 35 to 80% at 20.
 #
 # Limits: random tokens of norm 1, fair labels, normalised growing steps, the sizes in the cells.
 
