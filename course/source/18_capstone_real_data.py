@@ -9,7 +9,7 @@
 # **After this lesson you can**
 #
 # - look into the heads of a transformer while it trains;
-# - find out what an instrument sees, with rivals that nobody trained and with a loss that leads to no SVM;
+# - find out what an instrument sees, with rivals that nobody trained and with a loss that no theorem fits;
 # - say which ingredients turn a linear layer from the Frobenius norm's SVM;
 # - carry out a project of your own.
 #
@@ -57,7 +57,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # Through a *value* and an output matrix the head adds its mixture $\sum_t s_{kt} a_t$ to token $k$; then the
 # *MLP*, a ReLU net with 64 hidden units, adds its output (each such addition is a *residual* step). Every
 # position asks, and a last matrix, the *readout*, reads the answer from the mean over all positions. MLP and
-# readout, too, read the tokens so shifted and scaled, by a *norm*.
+# readout, too, read the tokens so shifted and scaled, by *LayerNorm* (in code `norm`).
 
 
 # %%
@@ -179,7 +179,7 @@ widgets.sliders(
 # In the theorems the weights keep growing, and attention tends to one token. We measure its entropy,
 # $-\sum_t s_{kt} \log s_{kt}$, as a share of its largest value: 1 is even attention, 0 is one token. Beside
 # the digits we take *sentences*: the first 16 words of 2,000 from film reviews, in a vocabulary of 2,000. On
-# each task ten networks train for 400 steps of Adam, and we *look* at nine of these steps. These runs are
+# each task ten networks train for 400 steps of Adam; we measure at nine of these, the *looks*. These runs are
 # stored; `measured` reads them ([`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py) made
 # them).
 #
@@ -202,7 +202,7 @@ for tokens in ("digits", "sentences"):
 
 # %% [markdown]
 # **Yes, mostly:** in each of ten runs 0.77 or more of the fall in 400 steps on digits, and 0.65 or more on
-# sentences, has come one look before the training set is fitted. Figure 2 shows both falls.
+# sentences, has come one look before the training set is fitted.
 #
 # **Attention becomes sparser, but no layer ends on one token.** After 400 steps the mean entropy of each
 # layer is above 0.3 of the largest.
@@ -238,8 +238,8 @@ show(
 # Lesson 14's SVM asks for a lead of 1 of each selected token over each other one; each such comparison is a
 # *row*. A head selects by its largest logit, so some multiple of its $W$ meets every row (if no logits tie).
 # But the hard-margin SVM may depend on a few rows that are nearly ties, so we let rows be missed, at a price.
-# Below, $x = a/\sqrt{32}$ is what a layer reads, scaled to length 1, and $W_0$ is the head's matrix before
-# training.
+# Below, $x = a/\sqrt{32}$ is what a layer reads, scaled to length 1 (not the `x` of `transformer`), and $W_0$
+# is the head's matrix before training.
 # The sequences over which an SVM is made are its **judges**: here ten digits.
 #
 # > **The soft-margin attention SVM.** For a price $C > 0$ and a selected token $\alpha_{ik}$
@@ -486,8 +486,6 @@ assert abs(nobody - ours).max() < 0.04
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.5 A second instrument, and its controls
 #
-# An instrument must first be tried near a theorem, and where no SVM waits.
-#
 # > **Theorem** ([lesson 10](10_cross_self_attention.ipynb); Tarzanagh et al., 2023; informal). *Conditions:*
 # >
 # > 1. Tokens and readout, here a vector $v$, stay; one token of a sequence asks.
@@ -508,17 +506,18 @@ assert abs(nobody - ours).max() < 0.04
 # far from it.
 #
 # How near is the theorem? $W$ by descent meets (2); (1), except that all words ask; and (3), except that its
-# factor grows as the gradient vanishes. Scores, angle and radius are unchecked. Its hard-margin SVM is
-# feasible, as in 18.3, but may depend on near ties. So we use the soft one, which tends to it as
-# $C \to \infty$, with $C = 1$.
+# factor grows as the gradient vanishes, so leaves the bound. Scores, angle and radius are unchecked. Its
+# hard-margin SVM is feasible, as in 18.3, but may depend on near ties. So we use the soft one, which tends to
+# it as $C \to \infty$, with $C = 1$.
 #
 # <details><summary>The runs in full</summary>
 #
 # Embeddings are random, of length $\sqrt d$, and the readout has the length 4. $K$ and $Q$ have 8 columns.
 # Steps of descent have the length 0.03; Adam has the rate 0.003. All end as far from $W_0$ as 400 steps of
-# Adam bring $K$ and $Q$, to 1%. At prices of 0.1 and 10 $W$ by descent leads a free $W$, too. In transformers
-# a rival takes the $G$ of the trained network; in the linear layer it takes that of its own kind ($W$'s for
-# the free $W$, that of $K$ and $Q$ for the untrained ones).
+# Adam bring $K$ and $Q$, to 1%. In transformers a rival takes the $G$ of the trained network; in the linear
+# layer it takes that of its own kind ($W$'s for the free $W$, that of $K$ and $Q$ for the untrained ones).
+# Lines with $d = 16$ are of the same layer in 16 dimensions, where 400 steps of Adam bring $K$ and $Q$
+# farther, in lengths of $W_0$.
 # </details>
 #
 # **The instrument.** Each network learns ten sequences only. What its trained $W$ selects makes two SVMs: $S$
@@ -532,31 +531,30 @@ assert abs(nobody - ours).max() < 0.04
 # $$\text{gap of } N = \frac{\cos(N, S) - \cos(N, S')}{1 - \cos(S, S')}.$$
 #
 # It is 1 if $N$ is along $S$, for then $\cos(N, S') = \cos(S, S')$, and 0 if $N$ is as near to $S'$; but 1 is
-# a mark, not a bound: along $S - S'$ it is larger. The theorem speaks of $W$, and in the end puts it along
-# $S$; $N$ is then along $S$ without its part along $G$, and the gap is still about 1.
+# a mark, not a bound: along $S - S'$ it is larger. The theorem puts $W$ in the end along a hard-margin SVM.
+# Were that $S$, $N$ would be along $S$ without its part along $G$, and the gap still about 1.
 #
 # <details><summary>Why about 1</summary>
 #
 # Let $g$ be the cosine of $G$ to $S$, $g'$ that of $G$ to $S'$ and $c$ that of $S$ to $S'$. With $W - W_0$
 # along $S$, $\cos(N, S) = \sqrt{1 - g^2}$ and $\cos(N, S') = (c - g g') / \sqrt{1 - g^2}$. So the gap is
-# $(1 - g^2 - c + g g') / \bigl(\sqrt{1 - g^2}\,(1 - c)\bigr)$, which is near 1 if $g$ is near 0. From the
-# stored cosines of $W$ by descent at the end it is 0.97 at $d = 32$, and 1.03 at $d = 16$.
+# $(1 - g^2 - c + g g') / \bigl(\sqrt{1 - g^2}\,(1 - c)\bigr)$, which is near 1 if $g$ is near 0.
 # </details>
 #
 # **The rivals** are two, a **free $W$** (18.4) and **untrained $K$ and $Q$** (exercise 18.2). Each moves as
 # far and is judged by its own choices. They have gaps, too, since both move along sums over the tokens of
 # which $S$ is made. So a gap by itself shows no training, and a way of training is **seen** only if its gap
-# of $N$ leads both by more than chance allows. The tables of 18.5, 18.6 and 18.8 have 39 leads, so each gets
-# an interval of $1 - 0.05/39$: then, if leads are near normal, all hold at once with a probability of at
-# least 95%.
+# of $N$ leads both by more than chance allows. 18.5, 18.6 and 18.8 print 39 such leads, so each gets an
+# interval of $1 - 0.05/39$: then, if leads are near normal, all hold at once with a probability of at least
+# 95%. (Two further intervals of 18.6, of soft targets, are not counted.)
 #
 # **The negative control** is training that has everything but the claimed cause, an SVM to which $W$ runs
 # off. *Soft targets* give the label a share $p < 1$ and its opposite the rest. The loss
 # $p \ln(1 + e^{-yf}) + (1 - p) \ln(1 + e^{yf})$ is least at $yf = \ln\frac{p}{1 - p}$. So (2) fails, and the
-# theorem names no SVM.
+# theorem names no SVM (but we do not test whether attention can reach that $yf$).
 #
 # Here twenty linear layers train $W$ by descent, with labels ($p = 1$) and with soft targets, until they are
-# half a length of $W_0$ away, and then two; some stop before. Beside them goes a free $W$, the nearer rival.
+# half a length of $W_0$ away, and then two; some fall short. Beside them goes a free $W$, the nearer rival.
 # **Predict first:** does $W$ lead it with soft targets, too?
 
 # %%
@@ -609,11 +607,11 @@ for far, shares in ((0.5, (1.0, 0.95, 0.8)), (2.0, (1.0, 0.99))):
 
 # %% [markdown]
 # **Yes, and at half a length about as clearly:** the leads are 0.18 with labels, 0.17 with $p = 0.95$, and
-# 0.12 with $p = 0.8$, where some layers have already stopped at the minimum. So a lead says that $W$ was
-# trained on the ten sequences, and not that it runs off to an SVM.
+# 0.12 with $p = 0.8$, where some layers fall short of half a length. So a lead says that $W$ was trained on
+# the ten sequences, and not that it runs off to an SVM.
 #
-# At two lengths labels have more, 0.58 against 0.49: there some layers with $p = 0.99$ have stopped before.
-# What the theorem adds is that the gap of $N$ goes on rising where a loss with a minimum stops.
+# At two lengths labels have more in the mean, 0.58 against 0.49 (the intervals overlap); there some layers
+# with $p = 0.99$ fall short. With an SVM the gap of $N$ could go on rising where a loss with a minimum stops.
 
 # %%
 # Each holds (place, way) -> (runs, heads). Cosines: of the movement to S and S', of G to both, of S to S', of
@@ -660,7 +658,7 @@ assert not is_seen("d = 16, W by descent", "d = 16", "W by descent", ", 0.5")
 
 # %% [markdown]
 # **The order at the end is $W$ by descent (0.82), $W$ by Adam (0.56), keys and queries by descent (0.35), and
-# by Adam (0.27).** All four are seen there, at $d = 32$. (Part of Adam's distance is made by $G$, the path of
+# by Adam (0.27).** All four are seen there, at $d = 32$. (Some of Adam's lag may be due to $G$, the path of
 # *descent*: 18.8.)
 #
 # At half a length $W$ by descent is seen, and leads the nearer rival by 0.22. Keys and queries by Adam are
@@ -675,8 +673,8 @@ assert not is_seen("d = 16, W by descent", "d = 16", "W by descent", ", 0.5")
 # trains $W$; on the third Adam trains $K$ and $Q$ in its place. On the last rung, 400 steps of Adam train
 # everything, with $K$ and $Q$, on ten digits or on ten sentences.
 #
-# On all rungs (1) fails: every position asks, norms and an MLP stand between head and readout, and layer 2
-# reads what layer 1 moves. (3) fails as in 18.5 on the first rung, and wholly on the others.
+# On all rungs (1) fails: every position asks, LayerNorms and an MLP stand between head and readout, and layer
+# 2 reads what layer 1 moves. (3) fails as in 18.5 on the first rung, and wholly on the others.
 #
 # **Predict first:** on which rungs is training seen?
 
@@ -742,10 +740,9 @@ show(
 # **The instrument sees training in a transformer.** With all else frozen, $W$ by descent leads the nearer
 # rival by 0.17 at half a length, and by 0.31 at one (dotted in Figure 3).
 #
-# At one length you can see this in your own network of 18.1; at half a length it takes the mean of many.
-# Below, its eight heads begin again at $W_0$ and learn ten digits, until all together they are one length
-# away: once from labels, once from soft targets, of which a tenth is spread over all classes. **Predict:**
-# which gaps of $N$ have the two?
+# At one length it shows in your own network of 18.1. Below, its eight heads begin again at $W_0$ and learn
+# ten digits, until all together they are one length away: once from labels, once from soft targets, of which
+# a tenth is spread over all classes. **Predict:** which gaps of $N$ have the two?
 
 
 # %% tags=["nbval-ignore-output"]
@@ -773,20 +770,21 @@ for aim, spread in (("labels", 0.0), ("soft targets", 0.1)):
     assert live[0] > live[1] + 0.1
 
 # %% [markdown]
-# **Both have about a third, and the free $W$ has much less:** here, too, the loss with a minimum is seen.
+# **Both have about a third, and the free $W$ has much less:** here, too, a loss with a minimum leads it, in
+# one network and over one draw.
 #
 # **By Adam less is seen.** At one length the leads are 0.08 to 0.10; at half a length neither $W$ nor $K$ and
-# $Q$ is seen. Part of this is made by $G$, as in 18.5; the linear layer of 18.8 shows how much.
+# $Q$ is seen. Part of this may be made by $G$: 18.8 shows how much in the linear layer.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
 #
-# Which ingredients of a transformer turn a head from its SVM? Each row adds one ingredient to a layer near
+# Which ingredients of a transformer turn a head from its SVM? Each row adds one ingredient or more, near
 # the theorem.
 #
 # The *base* meets the theorem's (1) and (2). It is a linear layer on 16 sentences of 8 words, whose last word
-# asks. Gradient descent trains $W$ from 0, in growing steps. The *norm* row also norms what attention reads;
-# the *MLP* row also has a value matrix.
+# asks. Gradient descent trains $W$ from 0, in growing steps. The *norm* row also has a LayerNorm before
+# attention; the *MLP* row also has a value matrix.
 #
 # The same sentences judge, by the SVM of lessons 10 and 14 with **hard** margins. Each row tells of ten
 # draws: the cosine of $W$ to this SVM, that of a free $W$ to its own, and the share of *decided* choices,
@@ -796,11 +794,13 @@ for aim, spread in (("labels", 0.0), ("soft targets", 0.1)):
 #
 # $d = 32$; embeddings and readout are random, of length 1. With the answer $f$ and labels $y = \pm 1$ for
 # good and bad reviews the loss is the mean of $\ln(1 + e^{-y f})$. Each step has 2% of the length of $W$, but
-# 0.1 at least. Keys and queries start random. With a learned readout, or with $K$ and $Q$, longer runs stood
-# still before 1,000 and 600 steps, so these two rows tell of one run length.
+# 0.1 at least. Keys and queries start random, and the cosine is that of the whole $W$, not of $W - W_0$.
+# Learned embeddings judge as they are after training. With a learned readout, or with $K$ and $Q$, longer
+# runs stood still before 1,000 and 600 steps, so these two rows tell of one run length.
 # </details>
 #
-# **Predict first:** which of these turn $W$ from its SVM: a learned readout, $K$ and $Q$, Adam, norms, MLP?
+# **Predict first:** which of these turn $W$ from its SVM: a learned readout, $K$ and $Q$, Adam, LayerNorms,
+# MLP?
 
 # %%
 apart, longer = (measured(f"18.{name}").load() for name in ("apart", "longer"))
@@ -819,7 +819,8 @@ assert of_pairs.max() < 0.6 < nuclear.min()
 assert apart.whole.sel(setting="base").min() > 0.99
 
 # %% [markdown]
-# **$K$ and $Q$, Adam and the MLP row turn it, learned embeddings sometimes; a learned readout hardly does.**
+# **$K$ and $Q$, Adam and all of the MLP row turn it, learned embeddings sometimes; a learned readout hardly
+# does.**
 # Row by row:
 #
 # - **A learned readout, or every token asking,** turns $W$ little: the cosine is still 0.98.
@@ -827,13 +828,13 @@ assert apart.whole.sel(setting="base").min() > 0.99
 #   0.71 to the Frobenius norm's. Untrained ones have 0.33 to 0.53 to the nuclear one for theirs.
 # - **Adam** leaves 0.84 to the Frobenius norm's SVM; 18.8 holds it against that of its own norm.
 # - **Value matrix, residual and MLP** together leave 0.74, with nearly all choices decided.
-# - **Learned embeddings** leave 0.95 in the median; but four of the ten draws are below 0.9, and one is at
-#   0.47.
-# - **Norms** bring $W$ down to the free one after 3,000 steps. But most choices are undecided even then, so
-#   this is the cosine of an unfinished selection: under a norm a mixture can be better than any token (18.8).
+# - **Learned embeddings** leave 0.95 in the median, but one draw is at 0.47.
+# - **LayerNorms** bring $W$ down to the free one after 3,000 steps. But most choices are undecided even then,
+#   so this is the cosine of an unfinished selection: under LayerNorm a mixture can be better than any token
+#   (18.8).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.8 Where it stops: norms, sinks and weight decay *(optional)*
+# ## 18.8 Where it stops: LayerNorm, sinks and weight decay *(optional)*
 #
 # **Did $G$ do Adam wrong in 18.5 and 18.6?** At a constant slope Adam goes along the slope's signs, so its
 # own first path is along $\operatorname{sign}(G)$. We train $W$ by Adam in the twenty layers of 18.5, and
@@ -857,12 +858,12 @@ print(f"W by descent, in the mean of twenty stored layers: leads it by {stored:.
 
 # %% [markdown]
 # **No, but part of the way:** along the signs the lead is 0.16 ± 0.07; along the slope it is 0.04 ± 0.05,
-# which chance allows. Descent has 0.41. So $G$ makes about a third of the distance between the two; what
-# makes the rest we do not know.
+# which chance allows. Descent has 0.41. So $G$ makes perhaps a third of Adam's lag (with no interval, and the
+# 0.41 from other runs); what makes the rest we do not know.
 #
-# **Was Adam held against the wrong norm in 18.7?** In lesson 03 it came, late, to behave like the steepest
-# descent of the maximum norm. So here we train the row "+ Adam" ourselves, on three draws, and take its
-# cosines to the SVMs of both norms. **Predict:** to which of the two is $W$ nearer?
+# **Was Adam held against the wrong matrix norm in 18.7?** In lesson 03 it came, late, to behave like the
+# steepest descent of the maximum norm. So here we train the row "+ Adam" ourselves, on three draws, and take
+# its cosines to the SVMs of both norms. **Predict:** to which of the two is $W$ nearer?
 
 # %%
 words, labels, E = few_sentences(3, seed=0)  # (3 draws, 16 sentences, 8 words); labels -1 or 1; embeddings
@@ -884,20 +885,19 @@ for kind, name in (("fro", "Frobenius"), ("inf", "maximum")):
     assert 0.8 < cosines.min() < cosines.max() < 0.88
 
 # %% [markdown]
-# **About as near to both:** the cosines are 0.84 to 0.86 and 0.82 to 0.84. In 3,000 steps, with all but a few
-# choices decided, Adam has reached the SVM of neither norm. (Lesson 03's $\varepsilon$ is not the cause: at
-# $10^{-40}$ these numbers are the same; ten times longer, it is 0.88 to 0.90 to the Frobenius norm's and 0.82
-# to 0.86 to the maximum norm's.) So for as long as we train, another norm does not rescue the theory.
+# **About as near to both:** the cosines are 0.84 to 0.86 and 0.82 to 0.84. In 3,000 steps, after which
+# 18.7 has nearly all choices decided, Adam has reached the SVM of neither norm. So for as long as we train,
+# the maximum norm does not rescue the theory.
 #
 # **Several layers** move the tokens that the theorems hold still; the first direction of 18.10 measures by
-# how much. Three other ingredients follow, and first the norm of 18.7: why does it decide so little?
+# how much. Three other ingredients follow, and first 18.7's LayerNorm: why does it decide so little?
 
 # %% [markdown]
 # ### Exercise 18.3: What a norm prefers
 #
 # ★★☆ · 10 minutes
 #
-# A head mixes its tokens, the rows of `X` (T, d), to $z = \sum_t s_t x_t$. For tokens of mean 0, a norm
+# A head mixes its tokens, the rows of `X` (T, d), to $z = \sum_t s_t x_t$. For tokens of mean 0, LayerNorm
 # keeps only the direction of $z$, and so the answer is, up to a factor, $f = v \cdot z / \lVert z\rVert$,
 # with a readout `v` (d,). (Take $f$ as written for any tokens.) For the label `y`, -1 or 1, return the
 # attention $s$, (T,), that makes $y f$ largest: no entry is below 0, and their sum is 1. The tokens are
@@ -928,12 +928,12 @@ def best_mixture(X, v, y):
 check("18.3", best_mixture)
 
 # %% [markdown]
-# **The law of a norm:** attention goes to the coefficients of the cone's point nearest to $y v$, scaled to
+# **The law of LayerNorm:** attention goes to the coefficients of the cone's point nearest to $y v$, scaled to
 # the sum 1. For $y f$ is $\lVert v\rVert$ times the cosine of the angle between $z$ and $y v$, and so it is
 # largest in the direction of that point, which is often a mixture of several tokens.
 #
-# Does a trained $W$ find it? Below `under_norms` trains $W$ with both norms, in 1,000 steps of length 0.02,
-# on five new draws of 16 sentences. We print how much attention lies elsewhere than the law says.
+# Does a trained $W$ find it? Below `under_norms` trains $W$ with both LayerNorms, in 1,000 steps of length
+# 0.02, on five new draws of 16 sentences. We print how much attention lies elsewhere than the law says.
 
 # %%
 found, X, goal = under_norms(5, seed=0)  # attention (80, 8), tokens (80, 8, 32), y v (80, 32)
@@ -947,9 +947,8 @@ assert off[0] < 0.1 < 0.4 < off[1], again.format("18.3")
 
 # %% [markdown]
 # Here it does, in the mean: about 0.05 of the attention lies elsewhere, while half of it lies off the best
-# single token. A single sentence can still be off by more than half, and with twelve dimensions in place of
-# 32 the mean is larger. Under a norm attention need not end on one token, and where it does not the theorems
-# name no selection.
+# single token. Under LayerNorm attention need not end on one token, and where it does not the theorems name
+# no selection.
 
 # %% [markdown]
 # **Which tokens win** in a transformer? In the theorems a selected token beats its closest rivals by its
@@ -976,8 +975,8 @@ assert at_1[1, 0] == at_1.max() > 3 / 16
 # network head 1 of layer 2 comes nearest: token 1 wins 0.28 of its choices, where chance would give 0.06.
 #
 # **With weight decay,** 0.3% a step, $W$ cannot grow without bound, and the theorems stop. In 400 steps decay
-# alone would shrink $K$ and $Q$ to 0.30 each, since $0.997^{400} = 0.30$, and so $W$ to $0.09\, W_0$. Of a
-# movement from there 18.4 finds the same:
+# alone would shrink $K$ and $Q$ to 0.30 each, since $0.997^{400} = 0.30$, and so $W$ to $0.09\, W_0$. For the
+# movement from there 18.4's order holds in the means:
 
 # %%
 for tokens in ("digits", "sentences"):
@@ -1075,11 +1074,12 @@ assert 0 < largest < 5e-4, again.format("18.4")
 #     print(f"{(before * after).sum(-1).mean():.2f}")
 # ```
 #
-# **First number:** it prints 1.00 and 0.59. What layer 1 reads stays, what layer 2 reads moves: begin
-# with each layer by itself.
+# **First number:** it prints 1.00 and 0.59. Embedding and places are trained, too (their entries start at
+# about 1 and 0.5, and Adam's rate is 0.003), but what layer 1 reads hardly moves; what layer 2 reads does:
+# begin with each layer by itself.
 #
 # </details>
-# <details><summary>The right norm</summary>
+# <details><summary>The right matrix norm</summary>
 #
 # **Question:** does the nuclear norm's SVM tell trained keys and queries from chance early on, while most
 # choices are still open? **Prediction:** yes; $W$ is nearer to it than to the Frobenius norm's long before
@@ -1133,12 +1133,12 @@ assert 0 < largest < 5e-4, again.format("18.4")
 # |:---|:---|:---|
 # | lead of $W$ by descent: linear layer, $d = 32$, labels, at half a length | above 0 | 0.18 ± 0.07 |
 # | the same with soft targets, $p = 0.95$ | none, if only an SVM gives one | 0.17 ± 0.07 |
-# | at two lengths: labels; soft targets, $p = 0.99$ | labels larger | 0.58 ± 0.07; 0.49 ± 0.05 |
+# | at two lengths: labels; soft targets, $p = 0.99$ | open | 0.58 ± 0.07; 0.49 ± 0.05 |
 # | the same in a transformer, all else frozen, labels, at half a length | above 0 | 0.17 ± 0.07 |
 # | lead of whole transformers by Adam, on digits; on sentences | open | 0.04 ± 0.06; -0.05 ± 0.03 |
 #
-# The leads are of the gap of $N$, over the nearer rival. One expects them above 0 where training fits the ten
-# sequences, but no theorem gives the sign.
+# The leads are of the gap of $N$, over the free $W$, in all tables the nearer rival. No theorem gives their
+# sign.
 
 # %% [markdown]
 # ## Questions
@@ -1153,8 +1153,8 @@ assert 0 < largest < 5e-4, again.format("18.4")
 # <details><summary>Answer</summary>
 #
 # No. At half a length the instrument sees neither of Adam's ways even where all else is frozen; it looks for
-# one norm only; and it sees losses with a minimum, too. "Not seen" only bounds the two leads: on digits by
-# 0.10 and 0.12, the upper ends of the table's intervals.
+# one matrix norm only; and losses with a minimum lead the free $W$, too. "Not seen" only bounds the two
+# leads: on digits by 0.10 and 0.12, the upper ends of the table's intervals.
 # </details>
 
 # %%
@@ -1167,19 +1167,20 @@ progress("18")
 # - A head's movement has a cosine of about 0.5, on digits, to the SVM over its own selection, **and one that
 #   nobody trained has as much to its own.**
 # - Half a length of $W_0$ from the start, the gap of $N$ sees training of $W$ by descent, in one linear layer
-#   ($d = 32$) and in a transformer with all else frozen; **but it sees soft targets, which lead to no SVM, as
-#   well.** At two lengths labels have more. By Adam the gap is smaller, and whole transformers with
-#   $K$ and $Q$ are not seen.
-# - Keys and queries lead to the nuclear norm's SVM, at 0.93; Adam, in 3,000 steps, to no SVM that we tried.
+#   ($d = 32$) and in a transformer with all else frozen; **but soft targets, which promised no SVM, lead the
+#   free $W$ as well.** At two lengths labels have more in the mean. By Adam the gap is smaller, and whole
+#   transformers with $K$ and $Q$ are not seen.
+# - Keys and queries come near the nuclear norm's SVM: 0.93 in the median. Adam, in 3,000 steps, reaches
+#   neither SVM that we tried.
 # - What is an SVM, then? The $W$ of 18.7's base is one, at cosines of 0.99 or more. In a whole transformer we
 #   know of no head that is.
-# - **The limits:** SVMs of the Frobenius norm, at one price; two data sets, few sizes.
+# - **The limits:** in 18.3 to 18.6 one norm, and one price; two data sets, few sizes.
 #
 # **The course in three sentences.** Where a loss has no minimum, descent can run off, and its late gradients
 # are sums over the few comparisons that are still close: so a machine trained for something else can solve an
 # SVM, whose norm the optimiser or the factors can pick. In attention the comparisons are between tokens:
-# keys, scores and the norm say which choices can last, the start and the optimiser's way which is made. Where
-# the theory ends the method remains: predict a number, measure it, and set a control beside it.
+# keys, scores and this norm say which choices can last, the start and the optimiser's way which is made.
+# Where the theory ends the method remains: predict a number, measure it, and set a control beside it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
