@@ -2,7 +2,7 @@
 # # 08 · Regularisation paths
 #
 # Gradient descent makes $p$ longer and longer. There is another way to let a vector grow: allow it a length
-# $R$, take the *best* $p$ of that length, and raise $R$:
+# $R$, take the *best* $p$ within it, and raise $R$:
 #
 # $$p(R) = \arg\min_{\|p\| \le R} L(p).$$
 #
@@ -70,8 +70,8 @@ def shortfall(p, keys, scores):
 # %% [markdown]
 # In the plane all $p$ of length $R$ form a circle: `search` tries 720 angles on it and zooms in on the best.
 # (Smaller circles are no better: checked below at 40 radii.) To compare, `descend` takes
-# normalised gradient steps, and `at_length` picks the point of a run whose length is nearest to $R$. (Helpers
-# that are called `kit.` stand in [`lesson_08.py`](../course/replicate/lesson_08.py).)
+# normalised gradient steps, and `at_length` takes the point of a run nearest to length $R$, scaled to it.
+# (Helpers called `kit.` stand in [`lesson_08.py`](../course/replicate/lesson_08.py).)
 
 # %%
 keys = np.array([[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]])  # the toy of lesson 06
@@ -212,7 +212,7 @@ def first_turn(g, H):
 check("08.1", first_turn)
 
 # %% [markdown]
-# **If they turn, the path at first turns twice as fast.**
+# **If $b \ne 0$, the path at first turns twice as fast.**
 #
 # <details><summary>The derivation, when you have yours</summary>
 #
@@ -228,7 +228,7 @@ check("08.1", first_turn)
 # descent adds up all of them, which takes $\tau$ at its mean, half of the last value: hence the half.
 # </details>
 #
-# We compare your $b$ with the toy's two curves: `derivatives` takes $g$ and $H$ by automatic differentiation.
+# We compare your $b$ with the toy's two curves (`derivatives`: automatic differentiation).
 
 # %%
 toy = kit.tokens_of(keys, spread)
@@ -253,8 +253,8 @@ assert np.abs(np.array(turned)[:, 0] / rates - 1).max() < 0.004, again.format("0
 # each radius it starts from its solution at the radius before, and what it finds need not be $p(R)$ (8.5).
 #
 # On the sphere such projected steps stop where $-\nabla L(p) = \nu\, p$ with $\nu \ge 0$: downhill leads
-# straight outwards, or the gradient is 0. The library's *residual* measures the angle between $-\nabla L$ and
-# $p$. But a saddle on the sphere has residual 0, too: how do we tell it from a minimum?
+# straight outwards, or the gradient is 0. The library's *residual* is about half the angle (radians) between
+# $-\nabla L$ and $p$. But a saddle on the sphere has residual 0, too: how do we tell it from a minimum?
 
 # %% [markdown]
 # ### Exercise 08.2: Is it a minimum on the sphere?
@@ -317,15 +317,15 @@ check("08.2", curvature)
 # each other token has attention of at most $e^{-\mu R}$. So $L(p(R)) - L_* \le L(R\,\hat p) - L_* \le C
 # e^{-\mu R}$ with a constant $C$.
 #
-# Suppose that $p(R)/R$ tends to some $\bar p \ne \hat p$ along some radii $R \to \infty$. Among the vectors
-# of length 1 or less only $\hat p$ has all $p \cdot a_j \ge \mu$ (lesson 02). So $\bar p \cdot a_j < \mu$ for
-# some $j = (i, t)$, and there is $m < \mu$ with $p(R) \cdot a_j \le m R$ at all large such radii. Then token
-# $t$ has at least $e^{-m R}$ times the attention of the best token of its sequence. If the best has half or
-# more, the others have at least $\frac12 e^{-m R}$ together; if not, they have at least $\frac12$. So the
-# mixed score is below the best by at least the smaller of the two, times the gap to the second best score. As
-# $|\ell'|$ is bounded below between the least score and the largest, and no other sequence is below its least
-# loss, $L(p(R)) - L_*$ is at least a constant times $\min(1, e^{-m R})$. For large $R$ that is more than $C
-# e^{-\mu R}$: a contradiction.
+# Suppose not. As $p(R)/R$ stays in the unit ball, it tends to some $\bar p \ne \hat p$ along some radii $R
+# \to \infty$. Among the vectors of length 1 or less only $\hat p$ has all $p \cdot a_j \ge \mu$ (lesson 02).
+# So $\bar p \cdot a_j < \mu$ for some $j = (i, t)$, and there is $m < \mu$ with $p(R) \cdot a_j \le m R$ at
+# all large such radii. Then token $t$ has at least $e^{-m R}$ times the attention of the best token of its
+# sequence. If the best has half or more, the others have at least $\frac12 e^{-m R}$ together; if not, they
+# have at least $\frac12$. So the mixed score is below the best by at least the smaller of the two, times the
+# gap to the second best score. As $|\ell'|$ is bounded below between the least score and the largest, and no
+# other sequence is below its least loss, $L(p(R)) - L_*$ is at least a constant times $\min(1, e^{-m R})$.
+# For large $R$ that is more than $C e^{-\mu R}$: a contradiction.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -335,10 +335,11 @@ check("08.2", curvature)
 # **offset** $r(R)$ tends to a limit $r$. Which one?
 #
 # At a minimum on the sphere the forces $w_j e^{-p \cdot a_j}\, a_j$ nearly add up to $p$ times a positive
-# factor. For large $R$ only the support vectors remain in this sum, and $e^{-R\,\hat p \cdot a_j}$ is the
-# same for all of them. On the other side $p$ is nearly a multiple of $p_{\mathrm{mm}} = \sum_j \lambda_j a_j$
-# (lesson 02; $\lambda_j > 0$ on the support vectors of keys in general position). If the support vectors are
-# independent, the coefficients on both sides must agree up to a factor:
+# factor. For large $R$ only the support vectors (the $a_j$ of support tokens, $p_{\mathrm{mm}} \cdot a_j =
+# 1$) remain in this sum, and $e^{-R\,\hat p \cdot a_j}$ is the same for all of them. On the other side $p$ is
+# nearly a multiple of $p_{\mathrm{mm}} = \sum_j \lambda_j a_j$ (lesson 02; $\lambda_j > 0$ on the support
+# vectors of keys in general position). If the support vectors are independent, the coefficients on both sides
+# must agree up to a factor:
 #
 # $$w_j\, e^{-r \cdot a_j} \;\propto\; \lambda_j \qquad\Longleftrightarrow\qquad
 # r \cdot a_j = \log \frac{w_j}{\lambda_j} + \text{const} \qquad \text{for each support vector } j .$$
@@ -394,6 +395,10 @@ check("08.3", offset)
 # vector with the products $\log (w_j/\lambda_j)$, which is such a combination, and subtracts a multiple of
 # $\hat p$. That is allowed: $\hat p \cdot a_j$ is the same for all support vectors, so only the constant
 # changes.
+#
+# *May the other tokens be left out of $p$, too?* Yes: where $\hat p \cdot a_j$ is larger by a *slack* $> 0$,
+# the share of the force falls like $e^{-R\,\cdot\,\text{slack}}$; in $p$ it is $R$ times as large, and $R\,
+# e^{-R\,\cdot\,\text{slack}}$ still tends to 0.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -420,8 +425,7 @@ check("08.3", offset)
 #
 # The token's force is smaller than those of the support vectors by about the factor
 # $e^{-R\,\cdot\,\text{slack}}$. Their coefficients in $p$ grow like $R$; so its own is of the order of $R\,
-# e^{-R\,\cdot\,\text{slack}}$, once this is small. (The weights count, too: in other draws this number alone
-# does not always tell in which problems the law is wrong.)
+# e^{-R\,\cdot\,\text{slack}}$, once this is small. (The weights count, too.)
 # </details>
 #
 # We measure in 180 random problems, $n = 3$, $T = 4$, $d = 10$; `unit_problems` draws and scales them. The
@@ -437,11 +441,15 @@ check("08.3", offset)
 # <details><summary>Is this $p(R)$, or only a local minimum?</summary>
 #
 # At these three radii it is $p(R)$, to a few thousandths. As $\ell$ is convex, $L - L_* \ge \sum_j w_j s_j$,
-# where $s_j$ is the attention on the token of comparison $j$. The cell asserts that our $L - L_*$ is below
-# $10^{-9}\, w_j$ for all $j$; so $s_j < 10^{-9}$ at our point and at every lower one. There $L - L_*$ is
-# $\sum_j w_j e^{-p \cdot a_j}$ to nine digits, and the logarithm of that sum is convex: on the ball it has no
-# second minimum. The few thousandths are what nine digits and a residual of $10^{-6}$ leave open, as the
+# where $s_j$ is the attention on the token of comparison $j$. The cell asserts that $\sum_j w_j e^{-p \cdot
+# a_j}$ is below $10^{-9}\, w_j$ for all $j$. As $s_j \le e^{-p \cdot a_j}$ and scores lie in $[-1, 1]$, our
+# $L - L_*$ is at most $e$ times that sum; so $s_j < 3 \cdot 10^{-9}$ at our point and at every lower one.
+# There $L - L_*$ is the sum to about eight digits, and the logarithm of the sum is convex: on the ball it has
+# no second minimum. The few thousandths are what eight digits and a residual of $10^{-6}$ leave open, as the
 # sphere adds a curvature of about $1/R$ to the logarithm.
+#
+# ($e^{-1000}$ is 0 in double precision. But the library takes the common factor out of the forces, and uses
+# only their direction.)
 # </details>
 
 
@@ -578,7 +586,7 @@ widgets.sliders(round_the_circle, alt=picture, R=slider)
 # ### The count: 180 random problems
 #
 # In each problem of 8.4 the follower sets out along descent's first step, at $R = 0.3$. There 30 random
-# starts all lead to the same point, so we assume that this is $p(R)$. The theorem tells us where to look
+# starts all end at its loss, so we assume it is at $p(R)$. The theorem tells us where to look
 # later: we also follow *inwards*, from $R\,\hat p$ at $R = 12$. At a radius at which that point is lower, the
 # first follower has **lost** $p(R)$.
 #
@@ -659,15 +667,15 @@ assert (table, all(on_ray), all(after == same)) == ([[17, 27], [136, 0]], True, 
 
 # %% [markdown]
 # The rarest is the last case: **where the follower was not seen to lose $p(R)$, descent found the best tokens
-# in all 136 problems; where it was, in 17 of 44.** But the last case is not impossible: see 8.7. And 44 is a
+# in all 136 problems; where it was, in 17 of 44.** But the last case seems possible: see 8.7. And 44 is a
 # lower bound: between our radii, or to a third local minimum, the follower may lose $p(R)$ unseen.
 #
 # At $R = 12$ the loss on the ray is below $c$ in all 180 problems, and so is that of $p(R)$ from there on.
 # After descent this is so in just the 153 problems with the best tokens.
 #
 # **Has the follower jumped, or $p(R)$?** Until it loses $p(R)$ the follower turns by small steps. But perhaps
-# it then stands at a saddle. We let it converge at the first radius at which it is too high, and ask your
-# `curvature`.
+# it then stands at a saddle. We let it converge at the first radius at which it is too high (as $p/R$ at
+# radius 1, keys times $R$: same logits), and ask your `curvature`.
 
 # %%
 first = first[lost]  # at the first radius at which the follower is too high
@@ -684,11 +692,10 @@ print(f"of {len(first)} points {minima.sum()} are within .01 of local minima, {a
 assert (minima & above).sum() == 44, again.format("08.2")
 
 # %% [markdown]
-# No: all 44 converge to local minima, at most .01 away. So their valleys go on, and it is $p(R)$ that has
-# left them. The follower has no way to notice.
+# No: all 44 converge to local minima, at most .01 away. Their valleys go on: $p(R)$, if ever there, has left
+# them. The follower has no way to notice.
 #
-# **One of the 44 by hand.** Here is all of it for problem 18: normalised gradient steps by automatic
-# differentiation, each taken back to the sphere.
+# **One of the 44 by hand**, problem 18: normalised gradient steps, each taken back to the sphere.
 
 # %%
 own, scores = many.keys[18], many.scores[18]  # (n, T, d), (n, T)
@@ -704,14 +711,14 @@ for p, radii, library in ((0 * p_hat[18], grid, follower.loss[-1, 18]), (p_hat[1
 print("best tokens", many.optimal[18].tolist(), "descent's", (own @ end[18]).argmax(dim=-1).tolist())
 
 # %% [markdown]
-# Followed outwards (first line) the steps come to the tokens that descent selects. Started on the ray they
-# keep the best tokens, at a lower loss.
+# Followed outwards (first line; tokens count from 0) the steps come to the tokens that descent selects.
+# Started on the ray they keep the best tokens, at a lower loss.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 Descent against the path
 #
 # Where both select the same tokens, how close do they come? At length $R$ the path is at $R\,\hat p + r(R)$;
-# write the point of descent as $R\,\hat p + q$.
+# write the point of descent as $R\,\hat p + q$ ($q$: lesson 06's $r$).
 #
 # On the path the sum of the forces $w_j e^{-p \cdot a_j}\, a_j$ has the direction of the whole of $p$. In
 # descent it has the direction only of what is being added to $p$. Let the steps be small, and suppose that
@@ -759,7 +766,7 @@ assert np.abs(by_law / distance[56::16] - 1).max() < 0.02, again.format("08.3")
 # $r$ predicts (Figure 3), and their distance falls to 0 as $r(R)$ comes to $r$ by the law. In the toy descent
 # ends parallel to the path, at the distance $\|q_\perp\|$.
 #
-# We check one entry of the table with steps that we write out:
+# One entry of the table, with steps written out:
 
 # %%
 own, scores = torch.tensor(hexagon), torch.tensor(gamma)
@@ -808,9 +815,9 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.7 Where it breaks *(optional)*
 #
-# **Descent may miss the best tokens with no jump seen.** In 8.5 this case did not occur in 180 problems. In
-# the 1500 problems of the seeds 1 to 25 we met it twice. Once random starts showed that $p(R)$ did jump, to a
-# third minimum. The other time, in problem 12 of seed 23, they find nothing:
+# **Descent may be at other tokens with no jump seen.** In 8.5 this case did not occur in 180 problems. In
+# the 1500 problems of the seeds 1 to 25 we met it twice (not shown). Once $p(R)$ was seen to jump, to a third
+# minimum. The other time, in problem 12 of seed 23, random starts find nothing:
 
 # %%
 lone = kit.trials_of(kit.unit_problems(60, seed=23), slice(12, 13))
@@ -829,7 +836,8 @@ assert alone.loss[-1, 0] < bound < descents
 
 # %% [markdown]
 # No start finds anything below the follower, so it seems to be at $p(R)$ all the way. In the end its loss is
-# below $c$, so it selects the best tokens. Descent from 0 leaves it and ends at other tokens.
+# below $c$, so it selects the best tokens. Descent from 0 is at others after 2000 steps; where it ends
+# is not shown.
 
 # %% [markdown]
 # **The best may be a mixture, which no token alone equals.** A nonlinear head reads $\bar x = \sum_t s_t
@@ -871,8 +879,8 @@ assert abs(p @ side - np.log(7 / 3)) < 1e-3
 # <details><summary>Answer</summary>
 #
 # Not at 1000, where $R\,e^{-.002 R}$ is 135, far from small: the token is late. (Its part in $p$ is not 135;
-# a large part weakens its own force, as $\beta_2$ does in Figure 3.) At 6000 the number is .04, and from
-# there on $r$ is right to within about 5%, if no $R\lambda_j$ is small.
+# a large part weakens its own force, as $\beta_2$ does in Figure 3.) At 6000 the number is .04: from there
+# on yes, if the weights are similar and no $R\lambda_j$ is small.
 # </details>
 
 # %%
@@ -881,8 +889,8 @@ progress("08")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - $p(R)$, the best $p$ of length $R$, starts along descent's first step (if $g \ne 0$). If it turns, it
-#   first does so twice as fast as descent.
+# - $p(R)$, the best $p$ of length $R$, starts along descent's first step (if $g \ne 0$). At order $R$
+#   it turns twice as fast as descent.
 # - Its direction tends to the **global** Att-SVM, if that is feasible. Far out it runs beside its ray, offset
 #   by a vector $r$ that the $\lambda_j$ and the scores predict: by the law with $1/R$, across the ray, to
 #   within 5% in 172 of 180 problems at $R = 1000$; in the other 8 a token is late.
