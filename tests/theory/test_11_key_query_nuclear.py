@@ -119,16 +119,22 @@ def rests(size, ridge):
     return W, own, solution, geometry.selected_tokens(h)
 
 
+def comparisons(tokens, selected):
+    """A_it, (10, n (T - 1), d, d), and F_it, (10, n (T - 1)), of the problem J of the selected tokens."""
+    problem = svm.attention_problem(tokens.X, tokens.z, selected)
+    best = tokens.scores.gather(-1, selected[..., None])
+    _, n, T = tokens.scores.shape
+    F = (best - tokens.scores) * torch.sigmoid(-best) / n
+    F = F[torch.arange(T) != selected[..., None]].reshape(10, -1).numpy()
+    return (problem.a[..., :, None] * problem.b[..., None, :]).numpy(), F
+
+
 @pytest.mark.parametrize("size", [*SIZES, (4, 5, 14)])
 def test_rest_is_the_minimum_of_the_convex_problem_of_its_tokens(size):
     """The rival: W_nuc. And the weights of W_nuc give a lower bound of the norm."""
     tokens = problems(size)
     W, own, solution, selected = rests(size, EPS)
-    problem = svm.attention_problem(tokens.X, tokens.z, selected)
-    best = tokens.scores.gather(-1, selected[..., None])
-    F = (best - tokens.scores) * torch.sigmoid(-best) / size[0]
-    F = F[torch.arange(size[1]) != selected[..., None]].reshape(10, -1).numpy()
-    A = (problem.a[..., :, None] * problem.b[..., None, :]).numpy()
+    A, F = comparisons(tokens, selected)
     there = torch.tensor(np.stack([convex_rest(a[f > 0], f[f > 0], EPS) for a, f in zip(A, F, strict=True)]))
     foretold, off = geometry.cosine(there, solution.value), 1 - geometry.cosine(there, W)
     op = torch.linalg.matrix_norm(flow.forces(W, tokens), 2)
@@ -171,11 +177,7 @@ def test_one_minus_the_cosine_falls_about_like_one_over_the_square_of_the_length
     """At the minimum of J, a little more slowly; exactly so in exercise 11.2. The rival: like 1 / length."""
     tokens = problems(size)
     W, _, solution, selected = rests(size, EPS)
-    problem = svm.attention_problem(tokens.X, tokens.z, selected)
-    best = tokens.scores.gather(-1, selected[..., None])
-    F = (best - tokens.scores) * torch.sigmoid(-best) / size[0]
-    F = F[torch.arange(size[1]) != selected[..., None]].reshape(10, -1).numpy()
-    A = (problem.a[..., :, None] * problem.b[..., None, :]).numpy()
+    A, F = comparisons(tokens, selected)
     goal, law, said, lengths = solution.value, [], [], []
     for power in (1, 2, 5, 12):
         ridge = EPS**power
