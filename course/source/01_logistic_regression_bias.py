@@ -709,13 +709,14 @@ r_lengths = []
 for k in np.flatnonzero(two):
     rows_k = signed[k, holds[k]]
     r_lengths.append(creep(rows_k, np.linalg.solve(rows_k.T, w_hats[k]), np.ones(2)))
+starts = torch.tensor([(0.0, 0.0)] * 100 + [(5.0, -5.0)] * 100, dtype=torch.float64)
+twice = containers.PointData(many.X.repeat(2, 1, 1), many.y.repeat(2, 1))  # once from each start
 for lr, steps, right in ((0.5, 1000, 64), (0.5, 20_000, 66), (0.1, 20_000, 67)):
-    ends = np.zeros((2, 100))  # eta t times the angle
-    for start, end in zip([(0.0, 0.0), (5.0, -5.0)], ends, strict=True):
-        model = models.LinearClassifier(d=2, trials=100, init=torch.tensor([start] * 100).double())
-        optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)  # a norm for each set
-        train.fit(model, many, optimizer, steps=steps, progress=False)
-        end[:] = torch.arccos(geometry.cosine(model.w.detach(), svms.value)) * lr * steps
+    model = models.LinearClassifier(d=2, trials=200, init=starts)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)  # a norm for each set
+    train.fit(model, twice, optimizer, steps=steps, progress=False)
+    angles = torch.arccos(geometry.cosine(model.w.detach(), svms.value.repeat(2, 1)))
+    ends = lr * steps * angles.numpy().reshape(2, 100)
     obey = (np.abs(ends[:, two] / r_lengths - 1) < 0.02).all(axis=0).sum()
     apart = np.abs(ends[1] - ends[0])[one].min()
     print(f"{steps:6d} steps of {lr}: two support vectors, {obey} of {two.sum()} as predicted;", end=" ")
