@@ -350,7 +350,7 @@ def lateness(path, at, a, b, solution, laws, constant, weights_to_come: Callable
     (4, trials), NaN for runs that never stay.
 
     The pace is R over a j^b; the law is R over the length at which the law, with the run's own memory, has
-    that angle; the memory is its constant with this memory over `constant`.
+    that angle; the last factor is its constant, with this memory, over `constant`.
     """
     stays = arrival(path, at, solution.value, goal)
     R = ((path * solution.value).sum((-1, -2)) * solution.margin).numpy()
@@ -371,7 +371,7 @@ def medians(
     path, at, a, b, on, chosen, solution, laws, constant, weights_to_come: Callable, goal, wide: bool = False
 ) -> tuple:
     """Of a run's problems the medians, (6,), rounded to what other processors give: the steps by hand, those
-    from which on it stays within the angle, the latter over the former, its pace, its law and its memory;
+    from which on it stays within the angle, the latter over the former, its pace, its law and its constant;
     and how many select other tokens than `chosen`, of which none may stay.
 
     wide: zigzags so wide that rounding errors grow in them; these are rounded more.
@@ -433,32 +433,48 @@ def forecast_at(run: Followed, step: int, runs_away: Callable) -> np.ndarray:
     return np.concatenate([forecast(tokens, W, runs_away)[0] for tokens, W in parts])
 
 
-def settled(seeds, weights_to_come: Callable, rates_of: Callable) -> tuple:
-    """On a hundred problems for each seed, with steps of 0.5, when their clock .5 j is 200, 600 and 2,000.
+@dataclass(frozen=True)
+class Settled:
+    """Runs with steps of 0.5 on a hundred problems for each seed, read where their clock .5 j shows 200, 600
+    and 2,000, and measured by the SVM of their tokens at 2,000.
 
-    Returns:
-        kappa_min, delta, and the clock's time at which the tokens of 200 are left (to 10; inf: they last),
-        (problems,) each; the reach, and how far what is across, inside the span, is off r, over all that is
-        across, (3, problems) each; by how much the leads of the tight rows differ most from those on r at
-        200, (problems,); and for each seed the problems, their weights at the three, and where the tokens are
-        left those from there until that time, problem -> (records, d, d).
+    Attributes:
+        kappa_min, delta: as in 17.4, (problems,).
+        a_0: the largest surplus of a tight row at 200, (problems,).
+        reach: R at the three, (3, problems).
+        off: how far what is across, in the span, is from r, over all that is across, (3, problems).
+        left_at: the clock at which the tokens of 200 are left (to 10; inf: they last), (problems,).
+        tokens, weights: for each seed its problems, and their weights at the three, (100, d, d) each.
+        ways: where the tokens are left, the weights from 200 until then, problem -> (records, d, d).
     """
-    slow, ties, changed, reach, off, ahead, early = [], [], [], [], [], [], []
+
+    kappa_min: np.ndarray
+    delta: np.ndarray
+    a_0: np.ndarray
+    reach: np.ndarray
+    off: np.ndarray
+    left_at: np.ndarray
+    tokens: list
+    weights: list
+    ways: dict
+
+
+def settled(seeds, weights_to_come: Callable, kappas: Callable) -> Settled:
+    """The runs of `Settled`. kappas: gives M's eigenvalues from tight rows and their weights lam."""
+    rows_say, reach, off, left_at, tokens, weights, ways = [], [], [], [], [], [], {}
     for seed in seeds:
         run = descent("W", 100, seed, 0.5, list(range(400, 4001, 20)))
         three = [run.path[i] for i in (0, 40, 180)]
-        ways = {}
-        early.append((run.tokens, three, ways))
         split = [[part.numpy() for part in run.split(W)] for W in three]  # R (100,), what is across (100, D)
         reach.append([R for R, _ in split])
         chosen = geometry.selected_tokens(_logits(run.tokens, "W", three[0]))
         when = np.where((chosen == run.selected).all(-1), math.inf, 0.0)
         for k in np.flatnonzero(when == 0):
-            asked = run.tokens.z[k] @ torch.stack([W[k] for W in run.path]).mT  # (records, n, d)
+            way = torch.stack([W[k] for W in run.path])  # (records, d, d)
+            asked = run.tokens.z[k] @ way.mT  # (records, n, d)
             found = (run.tokens.X[k] @ asked[..., None])[..., 0].argmax(-1)
             record = int((found != chosen[k]).any(-1).int().argmax())
-            when[k], ways[int(k)] = 200 + 10 * record, torch.stack([W[k] for W in run.path[: record + 1]])
-        changed.append(when)
+            when[k], ways[len(off) + int(k)] = 200 + 10 * record, way[: record + 1]
         leads = run.problem.forward(run.solution.value).sort(-1).values.numpy()
         assert (rates.remainder(run.problem, run.solution, run.strengths).longest > 0.5).all()
         for k in range(100):
@@ -466,12 +482,24 @@ def settled(seeds, weights_to_come: Callable, rates_of: Callable) -> tuple:
             inside = np.linalg.pinv(rows) @ rows
             w = np.array([across[k] for _, across in split])
             u = w @ inside - weights_to_come(rows, lam, c, 0 * w[0], 0.0)  # (3, D)
-            slow.append(rates_of(rows, lam).min())
-            ties.append(min(leads[k, len(rows)] - 1, 1) * run.solution.margin[k].item())
             off.append(np.linalg.norm(u, axis=1) / np.linalg.norm(w, axis=1))
-            ahead.append((rows @ u[0]).max())
-    slow, ties, off, ahead = (np.array(part) for part in (slow, ties, off, ahead))
-    return slow, ties, np.concatenate(changed), np.concatenate(reach, 1), off.T, ahead, early
+            delta = min(leads[k, len(rows)] - 1, 1) * run.solution.margin[k].item()
+            rows_say.append((kappas(rows, lam).min(), delta, (rows @ u[0]).max()))
+        left_at.append(when)
+        tokens.append(run.tokens)
+        weights.append(three)
+    kappa_min, delta, a_0 = np.array(rows_say).T
+    return Settled(
+        kappa_min,
+        delta,
+        a_0,
+        np.concatenate(reach, 1),
+        np.array(off).T,
+        np.concatenate(left_at),
+        tokens,
+        weights,
+        ways,
+    )
 
 
 def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Tensor:
