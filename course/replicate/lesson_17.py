@@ -476,7 +476,6 @@ def settled(seeds, weights_to_come: Callable, kappas: Callable) -> Settled:
             record = int((found != chosen[k]).any(-1).int().argmax())
             when[k], ways[len(off) + int(k)] = 200 + 10 * record, way[: record + 1]
         leads = run.problem.forward(run.solution.value).sort(-1).values.numpy()
-        assert (rates.remainder(run.problem, run.solution, run.strengths).longest > 0.5).all()
         for k in range(100):
             rows, lam, c = run.tight(k)  # raises an error where the law's conditions on rows fail
             inside = np.linalg.pinv(rows) @ rows
@@ -484,7 +483,9 @@ def settled(seeds, weights_to_come: Callable, kappas: Callable) -> Settled:
             u = w @ inside - weights_to_come(rows, lam, c, 0 * w[0], 0.0)  # (3, D)
             off.append(np.linalg.norm(u, axis=1) / np.linalg.norm(w, axis=1))
             delta = min(leads[k, len(rows)] - 1, 1) * run.solution.margin[k].item()
-            rows_say.append((kappas(rows, lam).min(), delta, (rows @ u[0]).max()))
+            fade = kappas(rows, lam)  # rising
+            assert 2 / fade[-1] > 0.5  # eta* is above the step
+            rows_say.append((fade[0], delta, (rows @ u[0]).max()))
         left_at.append(when)
         tokens.append(run.tokens)
         weights.append(three)

@@ -626,8 +626,8 @@ check("17.4", drift)
 def kappas(rows, lam):
     """The eigenvalues of M that are not 0, in rising order."""
     mu = 1 / np.linalg.norm(lam @ rows)
-    X = rows - mu**2 * (lam @ rows)
-    return np.linalg.eigvalsh(mu * X.T @ (lam[:, None] * X))[1 - len(rows) :]
+    half = np.sqrt(lam)[:, None] * (rows - mu**2 * (lam @ rows))  # M is mu half^T half
+    return np.linalg.eigvalsh(mu * half @ half.T)[1:]
 
 
 # kappa_min, delta and a_0, (600,); reach, and off, how far a run is off r, at 200, 600 and 2,000, (3, 600);
@@ -1001,8 +1001,7 @@ print(f"P = {P:.4f}, tau_b = {tau:.4f}, R_1 = {R_1:.0f}: R* = {runs_away(P, tau,
 # least $R^*$ of each problem, if below 2,000.
 
 # %%
-pairs = zip(six.tokens, six.weights, strict=True)
-told = [helper.forecast(some, three[0], runs_away) for some, three in pairs]
+told = [helper.forecast(some, W[0], runs_away) for some, W in zip(six.tokens, six.weights, strict=True)]
 R_star, W_hat = (np.concatenate(part) for part in zip(*told, strict=True))
 # left_at: the clock at which the tokens of 200 are left; infinity: they last
 flagged, turned = R_star < 2000, six.left_at < math.inf

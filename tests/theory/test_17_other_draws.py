@@ -20,8 +20,8 @@ weights_to_come, _, _, drift = (spec.reference for spec in exercises.exercises("
 def kappas(rows, lam):
     """As in 17.4: the eigenvalues of M that are not 0, in rising order."""
     mu = 1 / np.linalg.norm(lam @ rows)
-    X = rows - mu**2 * (lam @ rows)
-    return np.linalg.eigvalsh(mu * X.T @ (lam[:, None] * X))[1 - len(rows) :]
+    half = np.sqrt(lam)[:, None] * (rows - mu**2 * (lam @ rows))  # M is mu half^T half
+    return np.linalg.eigvalsh(mu * half @ half.T)[1:]
 
 
 def runs_away(P, tau, R_1):
@@ -78,8 +78,8 @@ def test_the_integral_for_all_six_hundred_runs():
                 u[0],
                 method="LSODA",  # it is stiff
                 t_eval=R[1:],
-                rtol=1e-8,
-                atol=1e-8,
+                rtol=1e-6,
+                atol=1e-6,
             )
             miss = np.linalg.norm(path.y.T - u[1:], axis=1) / np.linalg.norm(across[1:], axis=1)
             missed += miss > 0.01
