@@ -176,7 +176,7 @@ for label in ("GD 15", "growing 100", "growing 200", "Polyak 100", "Polyak 200")
 # %% [markdown]
 # It is, for plain descent and growing steps: in all nineteen problems plain descent has NGD's angle to 1% at
 # the length 15, and growing steps have it to 2% at 100 and 200. Polyak's angle is 7 to 9% larger in the
-# median, and once 2.3 times as large (17.5).
+# median, and once 2.3 times as large.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.2 One curve: the error at a given reach
@@ -833,8 +833,8 @@ print(f"Polyak in 17.1: angle {ratio[k]:.2f} at 200, constant {own[k]:.2f}")
 # one degree within 3% of by hand in the median; plain descent's exponent is 78 by hand, 79 as read.
 #
 # **Memory.** Longer steps leave a larger one: in the median the constant grows by 5% at $2\eta^*$, by 12% at
-# $4\eta^*$, and by 8% with Polyak's steps. His curves in 17.1 lie higher by as much: in the median, and in
-# the run that is highest at 200.
+# $4\eta^*$, and by 8% with Polyak's steps. His curves in 17.1 lie higher by about as much: in the
+# median, and at 200 in the run that is highest.
 #
 # **The answer:** with short steps the reach sets the angle, the clock the steps. One degree needs a reach of
 # hundreds. Plain descent's $R$ grows as a logarithm of $j$, the others' as a power. Here steps of 3 or
