@@ -257,7 +257,7 @@ _TIE_RIVALS = known(
     _tie_by(votes=lambda N, new: N * (new > 0)),
     "How many copies the new sentence has counts, not only which tokens.",
     _tie_by(votes=lambda N, new: np.sqrt(N) * new),
-    "N e^-h is alike for all tokens: e^h is in proportion to N, not to its root.",
+    "N e^-lead is alike for all tokens: e^lead is in proportion to N, not to its root.",
     _tie_by(votes=lambda N, new: new * np.exp(N - N.max())),
     "The logit is log N, not N: a softmax of it gives N back.",
     _tie_by(votes=lambda N, new: np.log1p(N) * new),
@@ -280,9 +280,9 @@ TIE = Exercise(
             _tie_by(last=False),
             "Shares of attention: divide by their sum.",
             _tie_by(votes=lambda N, new: N + new),
-            "The copies multiply e^h: they are not added to it.",
+            "The copies multiply e^lead: they are not added to it.",
             _tie_by(votes=lambda N, new: N**2 * new),
-            "N counts once: the pulls are alike when N e^-h is.",
+            "N counts once: the pulls are alike when N e^-lead is.",
             _tie_by(weigh=lambda copies, queries: queries / (copies + queries)),
             "That is at the start, with equal logits. Late, the query gets little beside its token.",
             _tie_by(votes=lambda N, new: N * new**2),
@@ -382,12 +382,12 @@ def _root(force):
     return brentq(force, -60.0, 60.0, xtol=1e-13)
 
 
-def _lead_by(share=lambda h, a, b: a / (a + b * np.exp(-h)), wins=lambda won: won):
-    """The h where the attention on a, summed over sequences, is as much as a's answers."""
+def _lead_by(share=lambda lead, a, b: a / (a + b * np.exp(-lead)), wins=lambda won: won):
+    """The lead where the attention on a, summed over sequences, is as much as a's answers."""
 
     def answer(won, copies_a, copies_b):
         won, a, b = (np.asarray(x, dtype=float) for x in (won, copies_a, copies_b))
-        return _root(lambda h: (wins(won) - share(h, a, b)).sum())
+        return _root(lambda lead: (wins(won) - share(lead, a, b)).sum())
 
     return answer
 
@@ -434,7 +434,7 @@ _LEAD_RIVALS = known(
     lambda won, a, b: abs(_lead(won, a, b)),
     "The lead is negative where b wins: no absolute value.",
     lambda won, a, b: _lead(won, b, a),
-    "The copies' places: the attention on a is k_a e^h / (k_a e^h + k_b).",
+    "The copies' places: the attention on a is k_a e^lead / (k_a e^lead + k_b).",
     lambda won, a, b: float(_odds(won) - np.log(a.sum() / max(b.sum(), 1))),
     "Copies may not be pooled: each sequence has a softmax of its own. Sum the attention over sequences.",
     lambda won, a, b: float(_odds(won) - np.log(a / np.maximum(b, 0.5)).mean()),
@@ -448,7 +448,7 @@ _LEAD_RIVALS = known(
     lambda won, a, b: _lead(won, a, b) / np.log(2),
     "A logit is in natural logs, as the softmax is.",
     lambda won, a, b: float((won - a / (a + b)).sum()),
-    "That is the slope of the loss at h = 0. Go to where it is 0.",
+    "That is the slope of the loss where the lead is 0. Go to where it is 0.",
     lambda won, a, b: 0.0 if won.sum() * 2 == len(won) else 60.0 * float(np.sign(won.mean() - 0.5)),
     "Neither may take all: a logit far ahead has a boundless loss in sequences that the other answers.",
 )
@@ -472,11 +472,11 @@ LEAD = Exercise(
             "As in 16.3 you take what a sequence lacks for small. Here it is not: use the whole softmax.",
             lambda won, a, b: float((won - a / (a + b)).sum() / (a * b / (a + b) ** 2).sum()),
             "That is one Newton step from 0. Repeat until the sum is right.",
-            lambda won, a, b: _root(lambda h: ((a + b) * (won - a / (a + b * np.exp(-h)))).sum()),
+            lambda won, a, b: _root(lambda lead: ((a + b) * (won - a / (a + b * np.exp(-lead)))).sum()),
             "Each sequence counts once in L, however many tokens it holds.",
-            lambda won, a, b: _root(lambda h: (won - 1 / (1 + np.exp(-h - a + b))).sum()),
-            "Copies multiply e^h, they do not add to h: k_a e^h / (k_a e^h + k_b).",
-            lambda won, a, b: _root(lambda h: (won - (a + 1) / (a + 1 + (b + 1) * np.exp(-h))).sum()),
+            lambda won, a, b: _root(lambda lead: (won - 1 / (1 + np.exp(-lead - a + b))).sum()),
+            "Copies multiply e^lead, they do not add to the lead: k_a e^lead / (k_a e^lead + k_b).",
+            lambda won, a, b: _root(lambda lead: (won - (a + 1) / (a + 1 + (b + 1) * np.exp(-lead))).sum()),
             "The copies are given: add none.",
             lambda won, a, b: float(
                 _odds(won, (a > 0) & (b > 0))
@@ -484,7 +484,7 @@ LEAD = Exercise(
             ),
             "Copies cannot be pooled, not even those of the sequences that hold both: sum the attention.",
             lambda won, a, b: _root(
-                lambda h: won.mean() - (a / (a + b * np.exp(-h)))[(a > 0) & (b > 0)].mean()
+                lambda lead: won.mean() - (a / (a + b * np.exp(-lead)))[(a > 0) & (b > 0)].mean()
             ),
             "Who lacks a token is left out of both, wins and attention, or of neither.",
             lambda won, a, b: float(np.clip(_lead(won, a, b), -10, 10)),
@@ -494,7 +494,7 @@ LEAD = Exercise(
             lambda won, a, b: float(np.clip(_lead(won, a, b), -3, 3)),
             "The interval ends at 3: the lead can lie beyond.",
             lambda won, a, b: -50.0 * float(np.sign(_lead(won, a, b))),
-            "That is an end of your interval: your halving goes the wrong way. The sum grows with h.",
+            "That is an end of your interval: your halving goes the wrong way. The sum grows with the lead.",
             lambda won, a, b: max(_lead(won, a, b), 0.0),
             "The lead can be negative: start the interval below 0.",
             lambda won, a, b: _lead(won, np.minimum(a, 1), np.minimum(b, 1)),

@@ -60,9 +60,9 @@ def test_late_pulls_of_a_chain_are_its_duals(lesson):
 def test_a_tie_pulls_all_level_tokens_alike():
     which, copies = np.array([0, 1, 1, 2, 0]), np.array([1, 2, 1, 1, 3])
     queries, new = np.array([2, 1, 3, 1, 4]), np.array([1, 3, 2])
-    e_h = tie(which, copies, queries, new) / new
+    e_lead = tie(which, copies, queries, new) / new
     pulls = np.zeros(3)
-    np.add.at(pulls, which, queries / copies / e_h[which])
+    np.add.at(pulls, which, queries / copies / e_lead[which])
     assert pulls == pytest.approx(pulls[[0, 0, 0]])
 
 

@@ -51,14 +51,14 @@ def lead_by_newton(won, copies_a, copies_b, rounds=300, longest=0.5):
     """Damped, for the curvature may be tiny."""
     won, held = np.asarray(won).sum(), np.asarray(copies_a) * np.asarray(copies_b) > 0
     always = (np.asarray(copies_b) == 0).sum()
-    ratio, h = np.log(copies_b[held] / copies_a[held]), 0.0
+    ratio, lead = np.log(copies_b[held] / copies_a[held]), 0.0
     for _ in range(rounds):
-        share = 1 / (1 + np.exp(ratio - h))
+        share = 1 / (1 + np.exp(ratio - lead))
         step = (won - always - share.sum()) / (share * (1 - share)).sum()
-        h += min(max(step, -longest), longest)
+        lead += min(max(step, -longest), longest)
         if abs(step) < 1e-12:
             break
-    return h
+    return lead
 
 
 ANSWERS = {
