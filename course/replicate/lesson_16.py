@@ -127,14 +127,15 @@ def chains(lengths, V=20):
 
 
 def constant_steps(data, W_ov, eta, steps=500, every=50):
-    """log(L - L_inf), (records, trials), in stage two from 0 by steps of length eta (trials,)."""
-    model, excess = next_token.NextTokenTransformer(V, V, len(W_ov), W_ov=W_ov), []
+    """log(L - L_inf), (records, runs, trials), in stage two from 0 by steps of length eta (runs, trials)."""
+    data, model = stack(len(eta) * [data]), next_token.NextTokenTransformer(V, V, eta.shape, W_ov=W_ov)
+    excess = []
     for j in range(steps + 1):
         if j % every == 0:
             excess.append(model.log_excess(data).detach())
         G = model.gradients(data, ["W_kq"])["W_kq"]
         with torch.no_grad():
-            model.W_kq -= (eta / G.flatten(1).norm(dim=1))[:, None, None] * G
+            model.W_kq -= (eta / torch.linalg.matrix_norm(G))[..., None, None] * G
     return torch.stack(excess)
 
 
@@ -156,8 +157,7 @@ def by_lookup(data, c, steps, lr=0.1):
     As `descend`, five times faster: it needs E W E^T only at pairs of tokens, and looks these up. Each trial
     needs a loser.
     """
-    E, tokens, (*_, n, T) = data.embeddings, data.tokens, data.tokens.shape
-    V, d = E.shape[-2:]
+    E, tokens, n, (V, d) = data.embeddings, data.tokens, data.tokens.shape[1], data.embeddings.shape[1:]
     pair = (tokens * V + tokens[..., -1:]).flatten(1)  # each token with its query, (trials, n T)
     after = data.following.gather(-1, tokens.flatten(1)).view_as(tokens)
     W, no_pairs, no_logits = E.new_zeros(len(E), d, d), E.new_zeros(len(E), V * V), E.new_zeros(len(E), n, V)
@@ -167,7 +167,9 @@ def by_lookup(data, c, steps, lr=0.1):
         log_missing, blame = next_token._blame(no_logits.scatter_add(-1, after, c * s), data.target)
         value = -blame.gather(-1, after)  # up to a factor
         ahead = value - value.gather(-1, winner)
-        weight = (log_s + log_missing[..., None]).masked_fill(ahead == 0, -torch.inf)  # in logs: they get tiny
+        weight = (log_s + log_missing[..., None]).masked_fill(
+            ahead == 0, -torch.inf
+        )  # in logs: they get tiny
         weight = (weight - weight.amax((1, 2), keepdim=True)).exp()
         mean, share = ((of * ahead).sum(-1, keepdim=True) for of in (s, weight))
         slopes = torch.where(ahead == 0, -s * share, weight * (ahead - mean)).flatten(1)

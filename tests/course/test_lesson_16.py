@@ -6,8 +6,18 @@ import torch
 from scipy.optimize import linprog
 
 from course import exercises
-from course.replicate.lesson_16 import dual_variables, finite_part, foretell, general, pull, stack, weights
-from mini_attn import svm
+from course.replicate.lesson_16 import (
+    by_lookup,
+    confident,
+    dual_variables,
+    finite_part,
+    foretell,
+    general,
+    pull,
+    stack,
+    weights,
+)
+from mini_attn import svm, train
 from mini_attn.next_token import NextTokenTransformer, descend
 from mini_attn.vocabulary import NextTokens, next_tokens, priorities, same_component
 
@@ -64,6 +74,16 @@ def test_a_tie_pulls_all_level_tokens_alike():
     pulls = np.zeros(3)
     np.add.at(pulls, which, queries / copies / e_lead[which])
     assert pulls == pytest.approx(pulls[[0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("c", "d", "n", "T", "V"), [(0.5, None, 80, 8, 20), (2.0, 30, 60, 9, 30), (8.0, 16, 1, 5, 16)]
+)
+def test_lookups_take_the_librarys_steps(c, d, n, T, V):
+    data, W_ov = confident(c, d, n, T, V, trials=5, seed=9)
+    model = NextTokenTransformer(V, V, 5, W_ov=W_ov)
+    descend(model, data, 40, lr=0.05, schedule=train.growing)  # rounding would grow beyond the threshold
+    torch.testing.assert_close(by_lookup(data, c, 40, lr=0.05).W_kq, model.W_kq, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(4))
