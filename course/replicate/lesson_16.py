@@ -1,6 +1,7 @@
 """Lesson 16: dual variables, new sentences, chains; and, at length, data with cycles."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ def weights(data):
     return w
 
 
+@functools.lru_cache(maxsize=1)  # `foretell` asks again for each length of sentences
 def dual_variables(data, W_hat):
     """lambda_r as [trial, q, a, b], W~ as [trial, q, a], and M's blocks [trial, q, a, b], one for each q."""
     height, unit = W_hat.mT, torch.eye(W_hat.shape[-1])
