@@ -96,6 +96,26 @@ def attention_after(tokens, *steps):
     return [(history["s"][every.index(step)], history["W"][every.index(step)]) for step in steps]
 
 
+def continued(W, tokens, done, steps):
+    """W after ``steps`` steps in all, of which ``done`` have led to W and the rest are on ``tokens``."""
+    model = models.CrossAttention(W.shape[-1], trials=tokens.trials[0], init=W)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+    factors = [train.growing(done + step) for step in range(steps - done + 1)]
+    options = {"every": steps, "schedule": factors.__getitem__, "progress": False}
+    train.fit(model, tokens, optimizer, steps - done, **options)
+    return model.W.detach()
+
+
+def behind(stored):
+    """Of all positions the shares that miss, and that are behind; and the latter of those that miss.
+
+    Args:
+        stored: one size of the sweep "14.room"; who has lag 0 is not behind.
+    """
+    number, missed = (stored[name].values.sum(0) for name in ("number", "missed"))
+    return missed.sum() / number.sum(), 1 - number[0] / number.sum(), 1 - missed[0] / missed.sum()
+
+
 def pulled_wrongly(tokens, n, T):
     """Whose y_k f_k the own sequence's part of the first step from W = 0 lowers: (..., n, T).
 

@@ -26,7 +26,6 @@
 
 # %%
 import dataclasses
-from functools import partial
 from itertools import product
 
 import ipywidgets
@@ -40,7 +39,7 @@ from scipy.special import ndtr
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_14 import attention_after, ratio, share_feasible
+from course.replicate.lesson_14 import attention_after, behind, continued, ratio, share_feasible
 from mini_attn import data, geometry, models, optim, plots, svm, train, widgets
 from mini_attn.sweep import wilson
 
@@ -253,7 +252,7 @@ for name, d, asks, steps in (
     tokens = sequences(3, 5, d, 80, 2, name.startswith("causal"), asks)
     model = models.CrossAttention(d, trials=80)  # W = 0
     optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
-    train.fit(model, tokens, optimizer, steps, schedule=train.growing, progress=False)
+    train.fit(model, tokens, optimizer, steps, every=steps, schedule=train.growing, progress=False)
     s = model.attention(tokens).detach()
     selected = geometry.selected_tokens(s)
     solution = svm.solve(svm.sequence_problem(tokens, selected)).value
@@ -350,7 +349,8 @@ for d in (8, 12, 20, 50, 200):
     choice = torch.rand(tokens.scores.shape, generator=torch.Generator().manual_seed(3)).argmax(-1)
     one = svm.solve(svm.sequence_problem(tokens, choice)).value.flatten(1).norm(dim=1) ** 2
     each = tokens.X.repeat_interleave(5, dim=1).flatten(0, 1)[:, None]  # 600 problems, one position in each
-    alone = svm.attention_problem(each, tokens.z.flatten(0, 1)[:, None], choice.flatten()[:, None])
+    # of a single query only the length counts: 1
+    alone = svm.attention_problem(each, torch.ones(600, 1, 1).double(), choice.flatten()[:, None])
     own = (svm.solve(alone).value.flatten(1).norm(dim=1) ** 2).reshape(40, 15).sum(1)
     ratios.append(float((one / own).median()))
     print(f"d = {d:3d}: one W {one.median():5.1f}, own ones {own.median():5.1f}, ratio {ratios[-1]:.1f}")
@@ -666,14 +666,22 @@ check("14.4", wrong_way)
 # %%
 runs = measured("14.misses").load()
 print(f"the best choice is feasible in {int(runs.feasible.sum()):,} of {runs.feasible.size:,} stored runs")
+
+
+def pulled_wrong(tokens, T):
+    """Where the bracket above is negative, (trials, n T)."""
+    y = tokens.y.unflatten(-1, (-1, T))
+    return (y * (tokens.X @ tokens.X.mT @ y[..., None])[..., 0] < 0).flatten(-2).numpy()
+
+
+shared = {}  # (T, d) -> which share misses, and half its interval
 print("full, n = 2     wrong way: predicted      counted   misses: of them    of others   part of all")
 for T, d, many in ((3, 5, 400), (5, 7, 400), (16, 16, 40)):  # at a room of 5.0, 3.8 and 3.2
     tokens = sequences(2, T, d, many, 6)
-    y = tokens.y.unflatten(-1, (2, T))
-    bracket = y * (tokens.X @ tokens.X.mT @ y[..., None])[..., 0]  # the one above
-    wrong = (bracket < 0).flatten(-2).numpy()
+    wrong = pulled_wrong(tokens, T)
     ((s, _),) = attention_after(tokens, 500)
     missed = (s.argmax(-1) != tokens.optimal).numpy()
+    shared[T, d] = ratio(missed, np.ones_like(missed))
     predicted, (counted, half) = wrong_way(T, d), ratio(wrong, np.ones_like(wrong))
     of_them, of_others = ratio(missed & wrong, wrong), ratio(missed & ~wrong, ~wrong)
     print(f"T = {T:2d}, d = {d:2d} {predicted:21.3f}     {counted:.3f} ± {half:.3f}", end="     ")
@@ -684,95 +692,93 @@ for T, d, many in ((3, 5, 400), (5, 7, 400), (16, 16, 40)):  # at a room of 5.0,
 
 # %% [markdown]
 # **They do, about 3 to 7 times as often as the others.** As many are pulled the wrong way as predicted. They
-# make about a third of the misses, at a room of 3 to 5.
+# make about a third of the misses, for two sequences at a room of 3 to 5.
 #
 # Does it also tell how misses fall when there is more room? **Predict before you run on**: at $T = 5$ and
 # $n = 9$ we go from $d = 15$ to $d = 48$, which is ten times the room. By what factor does the share that is
 # pulled the wrong way fall (exercise 14.4)? If these positions made the misses, the misses would fall by the
 # same.
 #
-# We also look at the whole first step, of all sequences. A position is **behind** if after this step another
-# token than its best has the largest logit.
+# We also look at the first step of all sequences. A position is **behind** if after this step another token
+# than its best has the largest logit.
 
 # %%
-at_room = measured("14.room").load()  # 360 runs a size
 for d in (15, 48):
     tokens = sequences(9, 5, d, 40, 6)
     assert (svm.solve(svm.sequence_problem(tokens, tokens.optimal), throw=False).status == "optimal").all()
-    behind, missed = (s.argmax(-1) != tokens.optimal for s, _ in attention_after(tokens, 1, 500))
-    stored = at_room.sel(size=f"9 5 {d}").sum()
-    stored = float(stored.missed / stored.number)
-    shares = [each.double().mean() for each in (missed, behind, missed[behind])]
-    print(f"d = {d}: wrong way {wrong_way(5, d):.4f}; miss {shares[0]:.3f} (stored: {stored:.3f});", end=" ")
-    print("behind {:.2f}, of these miss {:.2f}".format(*shares[1:]))
-    assert abs(shares[0] - stored) < 0.02
-of_misses = 1 - (at_room.missed.sum("trial")[:, 0] / at_room.missed.sum(("trial", "missed_0"))).values
-print(f"at each of {of_misses.size} sizes, of the misses {of_misses.min():.2f} or more were behind")
+    lags, missed = ((s.argmax(-1) != tokens.optimal).numpy() for s, _ in attention_after(tokens, 1, 500))
+    wrong = pulled_wrong(tokens, 5)
+    print(f"d = {d}: wrong way {wrong_way(5, d):.4f}, counted {wrong.sum()} of {wrong.size:,};", end=" ")
+    print(f"miss {missed.mean():.3f}, of these wrong {wrong[missed].mean():.2f};", end=" ")
+    print(f"behind {lags.mean():.2f}, of these miss {missed[lags].mean():.2f}")
+at_room = measured("14.room").load()  # 360 runs a size
+by_size = {size: behind(at_room.sel(size=size)) for size in at_room["size"].values}
+print("stored, n T d: share that misses, share behind, share of the misses behind")
+rows = ["{:>7}: {:.3f} {:.2f} {:.2f}".format(size, *shares) for size, shares in by_size.items()]
+print(*("   ".join(rows[i : i + 4]) for i in range(0, 23, 4)), sep="\n")
+assert min(of_misses for *_, of_misses in by_size.values()) > 0.84
 
 # %% [markdown]
-# The predicted wrong-way share falls about a hundredfold, from 0.026 to 0.0003, but the share that misses
-# only about tenfold, from 0.12 to 0.013. **The prediction fails: at a large room it has too few wrong pulls
-# for the misses.** A step may raise $y_{ik} f_{ik}$ and still raise the logit of another token more than that
-# of the best; these are behind. **At each of 23 stored sizes ($n = 2$ to 9, $T = 3$ to 16) at least 84% of
-# the misses were behind after one step.**
+# The wrong-way share falls about a hundredfold, from 0.026 to 0.0003 (none in our runs), but the share that
+# misses only about tenfold, from 0.12 to 0.013. **The prediction fails: wrong pulls make about a tenth of
+# the misses at $d = 15$, and none at 48.** A step may raise $y_{ik} f_{ik}$ and still raise the logit of
+# another token more than that of the best; these are behind. **At each of 23 stored sizes at least 84% of
+# the misses were behind after one step**, and 16 to 59% of all positions.
 #
-# But by the same test "behind" fails as well: its share falls only twofold, from 0.42 to 0.21. The rest is
-# that fewer of those behind miss in the end: about 0.28 of them at $d = 15$, and 0.06 at $d = 48$.
+# But by the same test "behind" fails as well: its share falls only twofold, from 0.42 to 0.21, and fewer of
+# those behind miss in the end (0.28, then 0.06).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Is the first step to blame?
 #
-# It sets the direction in which $W$ leaves 0, but is the shortest. We can intervene. Up to some step all
-# positions ask, and from then on position 1 of each sequence asks alone; or the other way round.
-# **Predict before you run on**: if the first step decides, which share of the positions 1 misses in either
-# order, with the change after one step? (With the change after 0 steps it asks alone all the time, or all
-# ask.)
+# It sets the direction in which $W$ leaves 0, but is 0.1 long, on a path of about 350. We can intervene. Up
+# to some step all positions ask, and from then on position 1 of each sequence asks alone; or the other way
+# round. **Predict before you run on**: if the first step decides, which share of the positions 1 misses in
+# either order, with the change after one step? (In the last row there is none. `continued` trains on from
+# $W$.)
 
 # %%
 alone, everyone = sequences(2, 5, 7, 250, 61, asks=1), sequences(2, 5, 7, 250, 61)  # the same tokens
-after = {}  # steps before the change -> which share of the positions 1 misses after 300 steps
-print("change after   all ask, then 1 alone   1 alone, then all ask")
-for change in (0, 1, 40):
-    for first, then in ((everyone, alone), (alone, everyone)):
-        model = models.CrossAttention(7, trials=250)  # W = 0
-        for tokens, done, steps in ((first, 0, change), (then, change, 300 - change)):
-            optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
-            longer_steps = partial(lambda done, step: train.growing(done + step), done)  # as in one run
-            train.fit(model, tokens, optimizer, steps, schedule=longer_steps, progress=False)
-        missed = (model.attention(everyone).argmax(-1) != everyone.optimal).unflatten(-1, (2, 5))
-        after.setdefault(change, []).append(float(missed[..., 0].double().mean()))
-    print("{:12d} {:23.3f} {:23.3f}".format(change, *after[change]))
-assert max(after[0][0], after[1][0]) < min(after[0][1], after[1][1]) / 3
+after = {1: [], 40: [], 300: []}  # steps before the change -> which share of the positions 1 misses
+for first, then in ((everyone, alone), (alone, everyone)):
+    for change, (_, W) in zip(after, attention_after(first, *after), strict=True):
+        for reached in (W, continued(W, then, change, 300)):
+            s = models.CrossAttention(7, trials=250, init=reached).attention(everyone)
+            missed = (s.argmax(-1) != everyone.optimal).unflatten(-1, (2, 5))[..., 0]
+            after[change].append(float(missed.double().mean()))
+print("change after    all ask: miss then    1 alone, at the end    1 alone: miss then    all, at the end")
+for change, row in after.items():
+    print("{:12d} {:21.3f} {:22.3f} {:21.3f} {:18.3f}".format(change, *row))
+assert max(after[1][1], after[300][3]) < min(after[1][3], after[300][1]) / 3
 
 # %% [markdown]
-# If the first step decided, one step would swap 0.12 and 0.012. It does not: one together and 299 alone do
-# like 300 alone, and one alone and 299 together like 300 together. **The first step marks who may miss; a
-# spell alone saves most.** 40 steps alone at first are enough (0.014), and few miss even after 40 shared ones
-# (0.032, 16 of 500).
+# If the first step decided, one step would swap 0.12 and 0.012. It does not: in either order it changes
+# next to nothing. **The first step marks who may miss; a spell alone saves most.** After 40 shared steps
+# about 0.19 miss, but alone most of these recover (0.032 in the end). After 40 alone about 0.02 miss, and
+# 260 shared steps do not undo it.
 #
 # What harms there, the shared sequence or only the shared $W$? In a second control each of the $2T$ positions
 # gets a sequence of its own. As many ask as before, at the same room, but they share only $W$.
 
 # %%
+shared[5, 16] = ratio(*(at_room[name].sel(size="2 5 16").values.sum(-1) for name in ("missed", "number")))
 print("               room   a sequence each   two sequences, all ask")
-for T, d, many in ((5, 7, 300), (5, 16, 300), (16, 16, 30)):
-    drawn, row = data.random_tokens(2 * T, T, d, trials=many, seed=8), []
+for T, d, many in ((5, 7, 300), (5, 16, 300), (16, 16, 40)):
+    drawn = data.random_tokens(2 * T, T, d, trials=many, seed=8)
     each = dataclasses.replace(drawn, z=drawn.X[:, :, 0])  # one query a sequence, its first token
-    for tokens in (each, sequences(2, T, d, many, 8)):
-        ((s, _),) = attention_after(tokens, 500)
-        missed = (s.argmax(-1) != tokens.optimal).numpy()
-        row += ratio(missed, np.ones_like(missed))
-    row = "{:6.1f} {:9.3f} ± {:.3f} {:16.3f} ± {:.3f}".format(d * d / (2 * T * nu[T]), *row)
-    print(f"T = {T:2d}, d = {d:2d} {row}")
+    ((s, _),) = attention_after(each, 500)
+    missed = (s.argmax(-1) != each.optimal).numpy()
+    row = d * d / (2 * T * nu[T]), *ratio(missed, np.ones_like(missed)), *shared[T, d]
+    print(f"T = {T:2d}, d = {d:2d}", "{:6.1f} {:9.3f} ± {:.3f} {:16.3f} ± {:.3f}".format(*row))
 
 # %% [markdown]
 # **At $T = 5$, by the intervals, own sequences save 15 to 40% of the misses at a room of 4, and 35 to 80% at
-# 20** (at $T = 16$, 5 to 30%). The others remain where the positions share only $W$. They are far more at
-# $T = 16$ than at $T = 5$ and about the same room, so room is not the whole story.
+# 20**; at $T = 16$ these runs cannot tell. The others remain where the positions share only $W$. At about
+# the same room they are far more at $T = 16$ than at $T = 5$: room is not the whole story.
 #
-# Under a causal mask fewer positions miss (Figure 3). They see fewer tokens, but as they also use up less,
-# they have more room at the same $d$. The last position sees all $T$ tokens either way, so there the mask
-# acts only through the others (their room and their pull).
+# Under a causal mask fewer positions miss (Figure 3). They see fewer tokens, and have more room at the same
+# $d$, as they use up less. The last position sees all $T$ tokens either way, so there the mask acts only
+# through the others (their room and their pull).
 
 
 # %% jupyter={"source_hidden": true}
@@ -823,7 +829,7 @@ for d, least in ((20, 0.99), (3, 0.9)):
     told = data.every_position(ragged.X, coins, ragged.v, mask=ragged.mask)
     number = told.mask.sum(-1)  # m, 0 for padding
     untold = dataclasses.replace(told, mask=(number > 0)[..., None].expand(told.mask.shape))  # sees the zeros
-    ((s, _),) = attention_after(untold, 600)
+    ((s, _),) = attention_after(untold, 300)
     falls = (s * ~told.mask).sum(-1) > 0.5
     by_m = ", ".join(f"{falls[number == m].double().mean():.2f}" for m in range(1, 5))
     share = falls[number > 0].double().mean()
@@ -884,8 +890,8 @@ progress("14")
 # - A position that sees $m$ tokens uses up $\nu_m$, which grows slowly: 1.8 for 8 tokens, 2.5 for 16. About
 #   half of the random choices are feasible near $d^2 = \sum \nu_m$.
 # - **Room is not enough**: training misses best tokens though some $W$ makes the best choice. Most that miss
-#   were behind after the first step, but a spell alone saves most. At $T = 5$ own sequences save 15 to 40% of
-#   the misses at a room of 4, and 35 to 80% at 20.
+#   were behind after the first step, but a spell alone saves most. Own sequences save a part, more at a room
+#   of 20 than of 4.
 #
 # Limits: random tokens of norm 1, fair labels, normalised growing steps, the sizes in the cells.
 
