@@ -2,6 +2,7 @@
 
 import dataclasses
 from math import comb
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,10 @@ import torch
 from course import exercises
 from course.replicate.lesson_14 import (
     attention_after,
+    behind,
+    continued,
+    missed_by_lag,
+    misses,
     positions,
     pulled_wrongly,
     ratio,
@@ -173,3 +178,20 @@ def test_one_position_that_sees_many_tokens_is_the_law_in_dimension_d():
     for d in (1, 2, 3, 4):
         law = 1 - 2 * shares[6][d + 1 :: 2].sum()
         assert share_feasible([6], d, shares) == pytest.approx(law, abs=1e-12)
+
+
+def test_a_run_that_is_continued_is_the_uninterrupted_one():
+    tokens = positions(2, 4, 5, "full", trials=10, seed=15)
+    (_, early), (_, late) = attention_after(tokens, 7, 30)
+    assert torch.equal(continued(early, tokens, 30, 30), early)
+    torch.testing.assert_close(continued(early, tokens, 7, 30), late, rtol=1e-12, atol=1e-12)
+
+
+def test_the_shares_behind_are_those_of_the_positions():
+    counts = missed_by_lag("2 5 7", trials=40, seed=16)
+    found = misses("2 5 7", "full", trials=40, seed=16)
+    missed, other = (found[name][..., :5] for name in ("missed", "other"))
+    shares = [each.double().mean() for each in (missed, other, other[missed])]
+    assert behind({name: SimpleNamespace(values=each.numpy()) for name, each in counts.items()}) == (
+        pytest.approx([float(share) for share in shares])
+    )

@@ -23,6 +23,7 @@ import torch
 from course import exercises
 from course.replicate.lesson_14 import (
     attention_after,
+    continued,
     feasible_by_size,
     missed_by_lag,
     misses,
@@ -246,11 +247,8 @@ def test_the_steps_after_the_first_decide_who_misses(n, T, d, trials):
     everyone, alone = asking(n, T, d, trials, seed=98)
     share = {}
     for name, tokens, then in (("alone", everyone, alone), ("all", alone, everyone)):
-        model = models.CrossAttention(d, trials=trials)
-        for one, done, steps in ((tokens, 0, 1), (then, 1, 300)):
-            optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
-            growing = [train.growing(done + step) for step in range(steps + 1)]
-            train.fit(model, one, optimizer, steps, schedule=growing.__getitem__, progress=False)
+        ((_, W),) = attention_after(tokens, 1)
+        model = models.CrossAttention(d, trials=trials, init=continued(W, then, 1, 301))
         missed = model.attention(everyone).argmax(-1) != everyone.optimal
         share[name] = float(missed.unflatten(-1, (n, T))[..., 0].double().mean())
         ((whole, _),) = attention_after(then, 301)
@@ -327,3 +325,32 @@ def test_one_w_costs_little_in_high_dimension_and_much_in_low(n, T):
     assert ratios[0] > 1.5
     assert ratios == sorted(ratios, reverse=True)
     assert ratios[2] < 1.1
+
+
+@pytest.mark.parametrize(("n", "T", "d", "trials"), [(2, 5, 7, 250), (3, 6, 10, 100)])
+def test_most_that_miss_after_40_shared_steps_recover_alone(n, T, d, trials):
+    """And of 40 alone, 260 shared steps take nothing back."""
+    everyone, alone = asking(n, T, d, trials, seed=101)
+    share = []
+    for tokens, then in ((everyone, alone), (alone, everyone)):
+        ((_, W),) = attention_after(tokens, 40)
+        for reached in (W, continued(W, then, 40, 300)):
+            attention = models.CrossAttention(d, trials=trials, init=reached).attention(everyone)
+            missed = attention.argmax(-1) != everyone.optimal
+            share.append(float(missed.unflatten(-1, (n, T))[..., 0].double().mean()))
+    assert share[0] > 0.1
+    assert share[1] < share[0] / 3
+    assert share[3] < share[2] + 0.01
+
+
+@pytest.mark.parametrize("seed", [102, 103])
+def test_at_nine_sequences_wrong_pulls_make_few_of_the_misses(seed):
+    """T = 5: about a tenth at d = 15, hardly one at d = 48."""
+    part = {}
+    for d in (15, 48):
+        found = misses(f"9 5 {d}", "full", trials=40, seed=seed)
+        missed, wrong = (found[name][..., :5] for name in ("missed", "wrong"))
+        assert float(wrong.double().mean()) == pytest.approx(wrong_way(5, d), abs=0.012)
+        part[d] = float(wrong[missed].double().mean())
+    assert 0.04 < part[15] < 0.2
+    assert part[48] < 0.1
