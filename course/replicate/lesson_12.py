@@ -255,21 +255,32 @@ def drawn_choice(kind: str, tokens, seed: int, heads: int):
     return can, support.sum(dim=-1), (won[0] + won[1]).div(2).prod(dim=1).mean(dim=-1) * can
 
 
-def support_angle(kind: str, tokens, seed: int):
-    """The mean angle, in degrees, at a chosen token between two of its sequence's support tokens.
+def two_causes(kind: str, tokens, seed: int, heads: int):
+    """The choices of `drawn_choice`, and why they win less often than if scores were independent draws.
 
-    The choices are those of `drawn_choice`, and only the possible ones count.
+    Returns:
+        Whether they are possible (trials,); their support tokens (trials, n); the chances that they are
+        locally optimal, if each sequence had a head of its own, and as it is (trials,). Of each sequence
+        with two support tokens: the angle at the chosen token between them, in degrees, and the chance to
+        beat both.
     """
-    trials, n, T, _ = tokens.keys.shape
-    chosen = torch.randint(T, (trials, n), generator=torch.Generator().manual_seed(seed))
+    trials, n, T, d = tokens.keys.shape
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randint(T, (trials, n), generator=generator)
+    v = torch.randn(trials, 1, d, heads, generator=generator, dtype=torch.float64)
     solution = svm.solve(problem(kind, tokens.keys, tokens.z, chosen), throw=False)
     can = torch.as_tensor(solution.status == "optimal")
     w = solution.value[:, None].expand_as(tokens.z) if kind == "p" else tokens.z @ solution.value.mT
     support = geometry.support_tokens((tokens.keys @ w[..., None])[..., 0], chosen) & can[:, None, None]
-    ahead = tokens.keys.take_along_dim(chosen[..., None, None], dim=2) - tokens.keys
-    cosine = torch.nn.functional.cosine_similarity(ahead[..., None, :], ahead[..., None, :, :], dim=-1)
-    two = support[..., None] & support[..., None, :] & ~torch.eye(T, dtype=torch.bool)
-    return cosine[two].clamp(-1, 1).arccos().rad2deg().mean().item()
+    rows = tokens.keys.take_along_dim(chosen[..., None, None], dim=2) - tokens.keys
+    over = rows @ v  # (trials, n, T, heads), for the label 1
+    won = [((sign * over > 0) | ~support[..., None]).all(dim=2).double() for sign in (1, -1)]
+    won = (won[0] + won[1]) / 2  # (trials, n, heads), over both labels
+    own_heads, real = won.mean(dim=-1).prod(dim=1) * can, won.prod(dim=1).mean(dim=-1) * can
+    two = support.sum(dim=-1) == 2
+    first, second = rows[two][support[two]].unflatten(0, (-1, 2)).unbind(dim=1)
+    cosine = torch.nn.functional.cosine_similarity(first, second, dim=-1).clamp(-1, 1)
+    return can, support.sum(dim=-1), own_heads, real, cosine.arccos().rad2deg(), won[two].mean(dim=-1)
 
 
 def dimensions(kind, n, T, d, *, trials, seed):
@@ -289,8 +300,8 @@ def dimensions(kind, n, T, d, *, trials, seed):
 
 
 def by_dimension(stored):
-    """Of a stored `dimensions`, for each d: d, the number of locally optimal choices and its standard error,
-    how many runs could be global, and how many of these are."""
+    """Of a stored `dimensions`, for each d: d, the mean number of locally optimal choices over all data sets
+    and its standard error, how many runs have a possible best choice, and how many of these are global."""
     rows, choices = [], stored["T"].item() ** stored.n.item()
     for d in stored.d.values:
         here = stored.sel(d=d)

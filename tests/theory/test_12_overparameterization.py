@@ -298,16 +298,32 @@ def test_the_scores_and_not_the_places_of_support_tokens_set_w_apart_from_p(n, T
     for kind, dimensions in (("p", p), ("W", W)):
         for d in dimensions:
             tokens = runs.compressed(data.random_tokens(n, T, d, trials=1000, seed=41))
-            can, k, wins = (of.numpy() for of in runs.drawn_choice(kind, tokens, seed=141, heads=64))
+            chances = (of.numpy() for of in runs.two_causes(kind, tokens, seed=141, heads=64))
+            can, k, own_heads, _, angle, both = chances
             estimate, own = (can * win_all(n, T)[k.sum(axis=1)]).mean(), (can / (1 + k).prod(axis=1)).mean()
             assert 1 < estimate / own < 1.3
+            assert 1 / (3 * both.mean()) == pytest.approx(120 / (180 - angle.mean()), abs=0.03)
             k, m = k[can], k[can].sum(axis=1)
             by_chance = m * (n - 1) / n**2 * (n * (T - 1) - m) / (n * (T - 1) - 1)
             assert k.var(axis=1).mean() < 0.95 * by_chance.mean()
-            scores[kind, d] = own / wins.mean(), runs.support_angle(kind, tokens, seed=141)
+            scores[kind, d] = own / own_heads.mean(), angle.mean()
     for each in range(2):
         assert max(scores["p", d][each] for d in p) < min(scores["W", d][each] for d in W)
     assert all(of < 1.25 for of in (scores["p", d][0] for d in p))
+
+
+@pytest.mark.parametrize("seed", range(20, 40))
+def test_the_angles_cost_much_for_w_and_little_for_p(seed):
+    """And where a chosen token has two support tokens, exactly 120 / (180 - their mean angle)."""
+    for kind, d, trials, low, high in (
+        ("p", 12, 500, 1, 1.3),
+        ("W", 4, 1000, 1.6, 3.4),
+        ("W", 24, 2000, 1.6, 3.4),
+    ):
+        tokens = data.random_tokens(8, 6, d, trials=trials, seed=seed)
+        can, k, own_heads, _, angle, both = runs.two_causes(kind, tokens, seed=seed + 100, heads=128)
+        assert low < (can / (1 + k).prod(dim=1)).mean() / own_heads.mean() < high
+        assert abs(1 / (3 * both.mean()) - 120 / (180 - angle.mean())) < 0.03
 
 
 def test_two_support_tokens_at_60_degrees_are_both_beaten_one_time_in_three():
