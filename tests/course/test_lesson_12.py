@@ -111,7 +111,7 @@ def test_a_drawn_choice_of_one_pair_of_tokens():
 def test_the_two_causes_are_those_of_the_drawn_choices():
     for kind, d in (("p", 6), ("W", 4)):
         tokens = data.random_tokens(3, 4, d, trials=30, seed=5)
-        can, k, own_heads, real, angle, both = runs.two_causes(kind, tokens, seed=2, heads=64)
+        can, k, _, real, angle, both = runs.two_causes(kind, tokens, seed=2, heads=64)
         torch.testing.assert_close((can, k, real), runs.drawn_choice(kind, tokens, seed=2, heads=64))
         assert len(angle) == len(both) == (k == 2).sum()
         tokens = data.random_tokens(1, 4, d, trials=30, seed=5)  # of one sequence every head is its own
