@@ -393,14 +393,14 @@ show(
 # The paper takes 100 data sets like ours (there each query is the first token of its sequence) and trains on
 # each with $\rho$ = 1.75, 2 and 3, for 1,500, 2,000 and 20,000 steps of 0.1, from a $W_0$ with standard
 # normal entries. It plots the divergence, in the run's $\rho$, of each run from each of the three SVMs "of
-# the selected tokens". We repeated this with one $W_0$ for the three runs of a data set, and took the SVMs of
-# the tokens that the run itself selected (own). The last row of ours has three different $W_0$, and SVMs of
-# the tokens that the run of the *SVM's* norm selected (theirs).
+# the selected tokens". Are these the tokens of the run itself (own), or of the run with the *SVM's* norm
+# (theirs)? And had the three runs of a data set one $W_0$ or three? We repeated it for all four cases.
 
 # %%
 found = measured("15.published").load()
 print("run    W_0    tokens   D from the SVM of 1.75   of 2          of 3")
-for run, starts, whose in ((0, "one", "own"), (1, "one", "own"), (2, "one", "own"), (2, "three", "theirs")):
+four = itertools.product((2,), ("one", "three"), ("own", "theirs"))
+for run, starts, whose in ((0, "one", "own"), (1, "one", "own"), *four):
     D = found[whose].sel(starts=starts).values[:, run]  # (data sets, SVMs)
     pairs = zip(D.mean(axis=0), D.std(axis=0, ddof=1) / 10, strict=True)  # means and standard errors
     each = " ".join(f"{mean:.3f} ± {error:.3f}" for mean, error in pairs)
@@ -409,10 +409,10 @@ for run, starts, whose in ((0, "one", "own"), (1, "one", "own"), (2, "one", "own
 print("3      the paper                0.21          0.18          0.01")
 
 # %% [markdown]
-# Each run is nearest to its own SVM. **On the same tokens the run with 3 is 0.09 and 0.05 away from the other
-# two SVMs:** this much is due to the norm. The paper's 0.21 and 0.18 are larger. They are within two standard
-# errors of our last row, and not of our one-start row. If the last row is the right reading, more than half
-# of 0.21 and 0.18 is due to other tokens.
+# Each run is nearest to its own SVM. **On its own tokens the run with 3 is 0.09 and 0.05 away from the other
+# two SVMs, with one $W_0$ or three:** this much is due to the norm. The paper's 0.21 and 0.18 are larger.
+# They are within two standard errors of our last row, and more than eight from the other three. If it is the
+# right reading, more than half of 0.21 and 0.18 is due to other tokens.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.7 Why the weights are sparse
@@ -551,13 +551,13 @@ a, b = np.array([[2.0, 1.0]]), np.array([[1.0, 2.7]])
 keys = torch.tensor([[[0, 0], [-1, -2.7], [-2, -1]]]).double()
 toy = dataclasses.replace(data.toy_one_sequence((0.9, 1.0, 0.0)), keys=keys)  # scores, then keys
 starts = torch.tensor([[30, 30], [30, 60], [30, 12]]).double()
-print("rho    locally optimal   attention on the selected token after 2,000 steps, from each start")
+print("rho    locally optimal   attention on the selected token after 500 steps, from each start")
 for rho in (1.2, 2.0, 2.25, 2.4, 4.0):
     says = bool(optimal(a, b, rho)[0])
     model = models.PromptAttention(2, trials=3, init=starts)
     eta = 0.1 * 30 ** (rho - 1)  # a tenth of the entry of S that belongs to 30
     optimizer = optim.MirrorDescent(model.parameters(), eta, rho, batch_dims=1)
-    train.fit(model, toy, optimizer, 2000, every=2000, schedule=train.growing, progress=False)
+    train.fit(model, toy, optimizer, 500, every=500, schedule=train.growing, progress=False)
     share = model.attention(toy).detach()[:, 0, 0].numpy()
     print(f"{rho:4.2f}   {'yes' if says else 'no':15s}   {share}")
     assert (np.abs(share - [says, says, False]) < 0.01).all(), again.format("15.3")
@@ -620,28 +620,28 @@ show(
 single = data.random_tokens(6, 8, 10, seed=2)
 
 
-def descend(rho, eta, W_0=None):
-    """The last W and its tokens, after 2,000 steps of eta sqrt(j) from W_0 (None: from 0)."""
+def descend(rho, eta, steps, W_0=None):
+    """The last W and its tokens, after steps of eta sqrt(j) from W_0 (None: from 0)."""
     model = models.CrossAttention(10, init=W_0)
     optimizer = optim.MirrorDescent(model.parameters(), eta, rho)
-    train.fit(model, single, optimizer, 2000, **how)  # growing steps, as in 15.1
+    train.fit(model, single, optimizer, steps, **how)  # growing steps, as in 15.1
     return model.W.detach(), geometry.selected_tokens(model.attention(single))
 
 
-for eta in (0.001, 0.1):
-    ends = {rho: descend(rho, eta) for rho in (1.1, 2.0)}
+for eta, steps in ((0.001, 2000), (0.1, 500)):
+    ends = {rho: descend(rho, eta, steps) for rho in (1.1, 2.0)}
     for rho, other in ((1.1, 2.0), (2.0, 1.1)):
         W, theirs = ends[other]
         lead = svm.attention_problem(single.X, single.z, theirs).forward(W).min()  # the smallest
-        held = descend(rho, eta, 10 * W / lead)[1]
+        held = descend(rho, eta, steps, 10 * W / lead)[1]
         text = "eta = {:5.3f}, rho = {:3.1f}: ends on {} from 0, on {} from the W of the other"
         print(text.format(eta, rho, ends[rho][1].numpy() + 1, held.numpy() + 1))
         assert (held == theirs).all()
         assert (ends[rho][1] != theirs).any()
 
 # %% [markdown]
-# From 0, 1.1 and 2 select different tokens in the second sequence. But each holds the other's choice (from
-# lead 10), with short and with long steps.
+# From 0, 1.1 and 2 select different tokens in the second sequence. But each holds the other's choice, with
+# short and with long steps.
 #
 # Is this the rule? For 200 such data sets, runs of 3,000 steps with $\rho$ = 1.1, 2 and 3 are stored
 # ($\eta$ = 0.1, but 0.001 at 1.1). Each run's choice is given to each *other* norm, with the steps that this
@@ -669,7 +669,7 @@ print("left out: the pairs of", (~finished).sum(), "run that is not locally opti
 #
 # <details><summary>The exceptions</summary>
 #
-# The 7 that are lost are lost in the norms 2 and 3. Their start was mostly too near to 0: from the same
+# All 7 are lost in the norms 2 and 3. Their start was mostly too near to 0: from the same
 # direction at lead 100, 6 of the 7 are held, while with steps of 0.001 from lead 10 only 2 are. The run that
 # is left out is unfinished: with four times as many steps it changes its choice. Two other runs with 1.1 lose
 # even their *own* choice when they start again from lead 10, and one of them from lead 100, too. (Of these
@@ -683,17 +683,19 @@ print("left out: the pairs of", (~finished).sum(), "run that is not locally opti
 
 # %%
 differ = (chosen[:, 0] != chosen[:, 1]).any(axis=-1)  # 1.1 and 2
-by_2, by_1 = stayed[:, 0, 1], stayed[:, 1, 0]  # 2 holds the choice of 1.1, and 1.1 that of 2
-kinds = np.bincount((~by_2 + 2 * ~by_1)[differ & finished[:, 0] & finished[:, 1]], minlength=4)
-text = "1.1 and 2 differ on {} of 200: each holds the other's {}, only 2 loses it {}, only 1.1 {}, both {}"
-print(text.format(differ.sum(), *kinds))
-assert (differ.sum(), *kinds) == (90, 49, 24, 13, 3)
+ended = differ & finished[:, 0] & finished[:, 1]
+# 1: the choice of 1.1 is lost in norm 2 (is not locally optimal there); 2: that of 2 in norm 1.1; 3: both
+lost, bad = (~each[ended][:, [0, 1], [1, 0]] @ [1, 2] for each in (stayed, could))
+print(f"1.1 and 2 differ on {differ.sum()} of 200\nthe other's choice   data sets   as local optimality says")
+for kind, text in enumerate(("held by both", "lost by 2", "lost by 1.1", "lost by both")):
+    counts = (lost == kind).sum(), ((lost == kind) & (bad == kind)).sum()
+    print("{:18s} {:11d} {:26d}".format(text, *counts))
+    assert counts == ((49, 49), (24, 22), (13, 13), (3, 2))[kind]
 
 # %% [markdown]
-# On 49 of the 90 data sets where 1.1 and 2 differ, each norm holds the other's choice: only the *way* from 0
-# decides. On one the run with 1.1 is unfinished. On the other 40 a choice is lost from lead 10: **only
-# $\ell_2$ loses the other's on 24 data sets, only $\ell_{1.1}$ on 13, both do on 3**. (At most 7 of
-# these losses are of locally optimal choices.)
+# On 49 of these 90 data sets each norm holds the other's choice: only the *way* from 0 decides. On one the
+# run with 1.1 is unfinished. On the other 40 a choice is lost: **on 37 each lost choice is not locally optimal
+# in the norm that loses it**; on 3, $\ell_2$ loses one that is.
 #
 # With equal steps at 1.1 and 2 the counts differ, but both reasons remain.
 #
@@ -707,8 +709,6 @@ assert (differ.sum(), *kinds) == (90, 49, 24, 13, 3)
 # |:---|---:|---:|---:|---:|---:|---:|
 # | 0.001 | 93 | 54 | 18 | 14 | 3 | 4 |
 # | 0.1 | 100 | 39 | 20 | 28 | 13 | 0 |
-#
-# (That 28 is more than 20 may be chance.)
 # </details>
 #
 # ### How the ways part
@@ -783,32 +783,33 @@ def together(tokens, eta, rho, steps, slow=1):
 
 
 def compare(rho, slow=1):
-    """Print medians: cosines of v and of W to SVMs, and the length of v over that of W, between borders."""
+    """Print the cosines of v and W to SVMs and the length of v over that of W, all between borders."""
     model = together(many, 0.001 if rho < 2 else 0.1, rho, 1920, slow)  # eta as in 15.8
     taken = geometry.selected_tokens(model.attention(many))
     x = torch.take_along_dim(many.X, taken[..., None, None], -2)[:, :, 0]
     label_svms = {one: svm.solve(svm.label_problem(x, many.y), norm=one).value for one in NORMS}
-    of_v = {one: geometry.cosine(model.head.v, label_svms[one], 1).median() for one in NORMS}
+    of_v = {one: geometry.cosine(model.head.v, label_svms[one], 1) for one in NORMS}
     att_svm = svm.solve(svm.attention_problem(many.X, many.z, taken), norm=rho).value
-    of_W = geometry.cosine(model.W, att_svm, 1).median()
+    of_W = geometry.cosine(model.W, att_svm, 1).sort().values[4]  # a quarter of the 20 are no larger
     lengths = [torch.linalg.vector_norm(one.flatten(1), ord=rho, dim=1) for one in (model.head.v, model.W)]
-    own, other = of_v.pop(rho), max(of_v.values())
-    shown = [between(own, 0.95), between(other, 0.9, 0.99), between(of_W, 0.9, 0.98)]
-    shown.append(between((lengths[0] / lengths[1]).median(), 0.001, 0.5, 2, 10, 100))
-    print("{:3.1f} {:11g} {:>21} {:>14} {:>19} {:>14}".format(rho, 1 / slow, *shown))
-    return own > 0.95, of_W > 0.98
+    own, other = of_v.pop(rho), max(one.median() for one in of_v.values())
+    shown = [between(own.median(), 0.95), between(own.min(), 0.9, 0.99), between(other, 0.9, 0.99)]
+    shown += [between(of_W, 0.93), between((lengths[0] / lengths[1]).median(), 0.001, 0.5, 2, 10, 100)]
+    print("{:3.1f} {:11g} {:>21} {:>9} {:>15} {:>13} {:>14}".format(rho, 1 / slow, *shown))
+    return own.min() > 0.99, of_W > 0.93
 
 
 many = data.random_tokens(6, 8, 10, trials=20, seed=6)
-heading = "rho   steps of v   v to its label SVM   to the others   W to its Att-SVM   |v| over |W|"
+heading = "rho   steps of v   v to its label SVM   minimum   to the others   W, quartile   |v| over |W|"
 print(heading)
-assert [compare(rho) for rho in NORMS] == [(True, False), (True, True), (True, True)]
+assert [compare(rho) for rho in NORMS] == [(False, False), (True, True), (True, True)]
 
 # %% [markdown]
-# $v$ nears its SVM, $W$ does not always near its own. The table shows medians of cosines after 1,920 steps,
-# between borders, as rounding moves some of the runs; "to the others" means to the nearer of them. **In the
-# median the head is near the label SVM of its own norm at 2 and 3, and so it is at 1.1.** $W$ is near its
-# Att-SVM at 2 and 3, but not at 1.1. Why?
+# $v$ nears its SVM, $W$ does not always near its own. The table shows medians after 1,920 steps, for $v$ the
+# minimum over the data sets, too, and for $W$ and its Att-SVM the lower quartile, between borders, as
+# rounding moves some of the runs; "to the others" means to the nearer of them. **The head is near the label
+# SVM of its own norm on every data set at 2 and 3, in the median at 1.1.** $W$ is near its Att-SVM (on three
+# quarters of the data sets) at 2 and 3, but not at 1.1. Why?
 #
 # The last column, of lengths in $\ell_\rho$, gives a hint: at 1.1 $v$ is by far the longer one. The pull of a
 # comparison has the factor $|\ell'(u_i)|\, e^{-\text{lead}}$ (15.3). Now $u_i$ grows with $v$, so that
@@ -821,11 +822,11 @@ assert [compare(rho) for rho in NORMS] == [(True, False), (True, True), (True, T
 
 # %%
 print(heading)
-assert [compare(1.1, slow=10), compare(2.0, slow=0.1)] == [(True, True), (True, False)]
+assert [compare(1.1, slow=10), compare(2.0, slow=0.1)] == [(False, True), (False, False)]
 
 # %% [markdown]
-# **With a slow head $W$ is near its Att-SVM at 1.1, too. With a fast head at 2 the cosine of $W$ falls below
-# 0.98.** So the norm alone does not decide how near $W$ gets in these steps; how long $v$ steps beside $W$
+# **With a slow head $W$ is near its Att-SVM at 1.1, too. With a fast head at 2 its quartile falls below
+# 0.93.** So the norm alone does not decide how near $W$ gets in these steps; how long $v$ steps beside $W$
 # counts, too. (At 1.1 a factor 10 in $S$ is $10^{10}$ in $v$: hence the jump in the last column.)
 #
 # And the tokens? A toy of the paper has two sequences, $(1, 0), (0, 0)$ and $(2, -1), (1.5, 1)$, with the
@@ -884,9 +885,9 @@ for name, rho in itertools.product(("digits", "reviews"), NORMS):
 
 # %% [markdown]
 # The best choice on the test set shows 0.2 to 1.4 points more than the choice on validation, so the *level*
-# of an accuracy depends on how it was chosen. The last epoch shows 0.9 points less to 0.1 more. The paper
-# reports, on IMDb, the best epoch *on the test set*: there 1.1 is 1.6 to 2.3 points above 2 in each of three
-# models. In the last epoch it is 2.0 and 2.9 points above in two of them, and 2.0 below in one.
+# of an accuracy depends on how it was chosen. The paper reports, on IMDb, the best epoch *on the test set*:
+# there 1.1 is 1.6 to 2.3 points above 2 in each of three models. In the last epoch it is 2.0 and 2.9 points
+# above in two of them, and 2.0 below in one.
 #
 # The last two columns count the splits (of 20) where validation chose a step size at the edge of its grid, or
 # the last epoch. A wider grid might help 3; on reviews, more epochs might help 1.1.
