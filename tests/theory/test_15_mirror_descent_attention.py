@@ -239,7 +239,7 @@ def test_the_joint_head_goes_to_the_label_svm_of_its_own_norm(shape, seed, steps
         )
         limits = [svm.solve(points, norm=one).value for one in norms]
         near = torch.stack([geometry.cosine(model.head.v, limit, batch_dims=1) for limit in limits])
-        assert near[k].median() > (0.97 if rho < 2 else 0.995)
+        assert near[k].median() > 0.97 if rho < 2 else near[k].min() > 0.99
         assert (near.argmax(0) == k).sum() >= 8
         limit = svm.solve(svm.attention_problem(tokens.X, tokens.z, selected), norm=rho).value
         own = geometry.cosine(model.W, limit, batch_dims=1).median()
@@ -247,7 +247,7 @@ def test_the_joint_head_goes_to_the_label_svm_of_its_own_norm(shape, seed, steps
 
 
 def _joint(tokens, rho, slow, steps):
-    """Medians: cosines of v and W to their own SVMs, and the length of v over that of W."""
+    """Cosines to their own SVMs, of v (median) and W (lower quartile), and |v| over |W| (median)."""
     trials, d = tokens.X.shape[0], tokens.X.shape[-1]
     model = models.CrossAttention(d, trials=trials, head=heads.LinearHead(d, trials=trials))
     eta = 0.001 if rho < 2 else 0.1
@@ -259,9 +259,9 @@ def _joint(tokens, rho, slow, steps):
     x = torch.take_along_dim(tokens.X, taken[..., None, None], -2)[:, :, 0]
     labels = svm.solve(svm.label_problem(x, tokens.y), norm=rho).value
     own = svm.solve(svm.attention_problem(tokens.X, tokens.z, taken), norm=rho).value
-    near = [geometry.cosine(model.head.v, labels, 1), geometry.cosine(model.W, own, 1)]
+    of_v, of_W = geometry.cosine(model.head.v, labels, 1), geometry.cosine(model.W, own, 1)
     long = [torch.linalg.vector_norm(one.flatten(1), ord=rho, dim=1) for one in (model.head.v, model.W)]
-    return [float(one.median()) for one in near], float((long[0] / long[1]).median())
+    return (float(of_v.median()), float(of_W.sort().values[4])), float((long[0] / long[1]).median())
 
 
 @pytest.mark.parametrize(("shape", "seed"), [((6, 8, 10), 7), ((6, 8, 10), 12), ((4, 5, 7), 8)])
@@ -277,10 +277,10 @@ def test_how_long_the_head_is_beside_W_says_whether_W_reaches_its_svm(shape, see
     assert of_W > 0.97
     assert ratio < 0.001
     (_, of_W), ratio = _joint(tokens, 2.0, 1, 960)
-    assert of_W > 0.985
+    assert of_W > 0.97
     assert 0.9 < ratio < 1.5
     (_, less), ratio = _joint(tokens, 2.0, 0.1, 960)
-    assert less < of_W - 0.01
+    assert less < 0.93
     assert ratio > 10
 
 
