@@ -245,7 +245,7 @@ PAIRS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 18.3 what a norm prefers
+# --------------------------------------------------------------------------- 18.3 what LayerNorm prefers
 def _on_cone(X, goal):
     """The coefficients, none below 0, of the point of the cone of the rows of X that is nearest to goal."""
     return nnls(X.T, goal)[0]
@@ -310,7 +310,7 @@ def _mixture_cases(rng):
 
 MIXTURE = Exercise(
     id="18.3",
-    title="What a norm prefers",
+    title="What LayerNorm prefers",
     points=2,
     minutes=10,
     difficulty=2,
@@ -345,7 +345,7 @@ MIXTURE = Exercise(
         lambda X, v, y: _mixture(X - X.mean(1, keepdims=True), v, y),
         "You took its mean off each token. Take f as it is written, for any tokens.",
         lambda X, v, y: _mixture((X - X.mean(1, keepdims=True)) / X.std(1, keepdims=True), v, y),
-        "You normalised the tokens. The norm acts on their mixture z: take f as it is written.",
+        "You normalised the tokens. LayerNorm acts on their mixture z: take f as it is written.",
         lambda X, v, y: _mixture(X / _lengths(X)[:, None], v, y),
         "Those are the coefficients of tokens of length one. Attention mixes the tokens as they are.",
         _in_the_hull,

@@ -647,12 +647,14 @@ def few_layers(trials, seed, d=32):
     """Linear layers that learn ten sentences of 16 words, as `one_layer` has them.
 
     Returns:
-        W at the start, (trials, d, d), readouts (trials, d, 1), labels (trials, 10), and the tokens, of
-        length one, of the ten sentences and of ten new ones, (trials, 10, 16, d) each.
+        W at the start, (trials, d, d), its keys and queries (trials, d, 8), readouts (trials, d, 1), labels
+        (trials, 10), and the tokens, of length one, of the ten sentences and of ten new ones, (trials, 10,
+        16, d) each.
     """
     _, y, _, judges = ten_sentences(d, 16, ASKED, trials, seed)
     P = net.simple(("K and Q",), trials, d, 8, seed)
-    return net.matrix(P, 0)[:, 0], READOUT * P["read"], y, *(judges[who][0] for who in ("seen", "unseen"))
+    start = [w[:, 0] for w in (net.matrix(P, 0), P["K0"], P["Q0"])]
+    return *start, READOUT * P["read"], y, *(judges[who][0] for who in ("seen", "unseen"))
 
 
 def cases(name):

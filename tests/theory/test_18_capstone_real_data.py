@@ -111,7 +111,7 @@ def test_w_by_descent_leads_its_rivals_at_half_a_length_too(layer):
     ("d", "price", "seed"), [(32, 0.1, 85), (32, 10.0, 86), (64, 10.0, 87), (16, 10.0, 88)]
 )
 def test_a_layer_leads_a_free_w_at_other_prices(d, price, seed):
-    W_0, v, y, *judges = stored.few_layers(3, seed, d=d)
+    W_0, _, _, v, y, *judges = stored.few_layers(3, seed, d=d)
     x = judges[0]
 
     def pull(W):
@@ -136,7 +136,7 @@ def test_a_layer_leads_a_free_w_at_other_prices(d, price, seed):
 @pytest.mark.parametrize(("d", "seed"), [(32, 89), (32, 90), (48, 91)])
 def test_a_loss_with_a_minimum_leads_a_free_w_too_and_adam_along_its_own_path(d, seed):
     """The negative control of 18.5 (at half a length as labels do, at two less) and 18.8's path of signs."""
-    W_0, v, y, *judges = stored.few_layers(10, seed, d=d)
+    W_0, _, _, v, y, *judges = stored.few_layers(10, seed, d=d)
     x, size = judges[0], W_0.norm(dim=(1, 2), keepdim=True)
     real = torch.ones(x.shape[:3], dtype=torch.bool)
     R = stored.unit(stored.of_tokens(x, real, 1, torch.Generator().manual_seed(seed))[:, 0])
