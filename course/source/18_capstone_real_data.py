@@ -644,8 +644,9 @@ for moved in (torch.stack(W) - W_0 for W in (near, (as_far, at_minimum))):  # (s
 assert mean > half
 
 # %% [markdown]
-# **Yes, they are seen, even at their minimum:** there soft targets lead the free $W$ by 0.30 and untrained $K$
-# and $Q$ by 0.37. So a lead says that $W$ was trained on the ten sequences, and not that it runs off to an SVM.
+# **Yes, they are seen, even at their minimum:** there soft targets lead the free $W$ by 0.30, and untrained
+# $K$ and $Q$ by 0.37. So a lead says that $W$ was trained on the ten sequences, and not that it runs off to
+# an SVM.
 #
 # **Labels have more only where soft targets end.** At half a length the two differ by 0.01 ± 0.02; where soft
 # targets are at their minimum, labels, as far in each layer, have 0.11 ± 0.07 more. So a loss without a
@@ -1193,8 +1194,8 @@ assert 0 < largest < 5e-4, again.format("18.4")
 # <details><summary>Answer</summary>
 #
 # No. At half a length the instrument sees neither of Adam's ways even where all else is frozen; it looks for
-# one matrix norm only; and it sees losses with a minimum, too. "Not seen" only bounds the two
-# leads: on digits by about 0.1, the upper ends of the table's intervals.
+# one matrix norm only; and in the linear layer it sees a loss with a minimum, too. "Not seen" only bounds the
+# two leads: on digits by about 0.1, the upper ends of the table's intervals.
 # </details>
 
 # %%
@@ -1207,9 +1208,9 @@ progress("18")
 # - A head's movement has a cosine of about 0.5, on digits, to the SVM over its own selection, **and one that
 #   nobody trained has as much to its own.**
 # - Half a length of $W_0$ from the start, the gap of $N$ sees training of $W$ by descent, in one linear layer
-#   ($d = 32$) and in a transformer with all else frozen; **but it sees soft targets, which promised no SVM, as
-#   well.** Only where these end, at their minimum, have labels more. By Adam the gap is smaller, and whole
-#   transformers with $K$ and $Q$ are not seen.
+#   ($d = 32$) and in a transformer with all else frozen; **but in the layer it sees soft targets, too, which
+#   promised no SVM.** Only where these end, at their minimum, have labels more. By Adam the gap is smaller, and
+#   whole transformers with $K$ and $Q$ are not seen.
 # - Keys and queries come near the nuclear norm's SVM: 0.93 in the median. Adam, in 3,000 steps, reaches
 #   neither SVM that we tried.
 # - What is an SVM, then? The $W$ of 18.7's base is one, at cosines of 0.99 or more. In a whole transformer we
