@@ -657,6 +657,37 @@ def few_layers(trials, seed, d=32):
     return *start, READOUT * P["read"], y, *(judges[who][0] for who in ("seen", "unseen"))
 
 
+def loss_at(W, layers, p=1.0):
+    """The loss of each of `few_layers` at W (trials, d, d), (trials,): p is the label's share."""
+    _, _, _, v, y, x, _ = layers
+    a = math.sqrt(x.shape[-1]) * x
+    s = (a @ W[:, None].mT @ a.mT).softmax(-1)
+    yf = y * ((s @ a).mean(2) @ v)[..., 0]
+    return (p * softplus(-yf) + (1 - p) * softplus(yf)).mean(-1)
+
+
+def fallen(W, layers, p):
+    """The share of the loss at the layers' W_0, above the least that it could be, that is gone at W."""
+    least = -p * math.log(p) - (1 - p) * math.log(1 - p)
+    return 1 - (loss_at(W, layers, p) - least) / (loss_at(layers[0], layers, p) - least)
+
+
+def pull(W, layers, p=1.0):
+    """The negative slope of `loss_at` at W, (trials, d, d)."""
+    W = W.detach().requires_grad_()
+    return -torch.autograd.grad(loss_at(W, layers, p).sum(), W)[0]
+
+
+def descended(W, layers, p, far):
+    """W after steps of 0.03 until each is `far` (trials, 1, 1) from the layers' W_0, or after 80 of them."""
+    for _ in range(80):
+        short = (W - layers[0]).norm(dim=(1, 2), keepdim=True) < far
+        if not short.any():
+            break
+        W = W + 0.03 * short * unit(pull(W, layers, p))
+    return W
+
+
 def cases(name):
     """What 18.5 and 18.6 compare: (where, what) -> cosines by ten learned and ten unseen, (2, runs, heads).
 

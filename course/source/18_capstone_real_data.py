@@ -21,7 +21,7 @@
 #
 # **The thread.** A first instrument cannot tell training from chance (18.1 to 18.4). We try a second one near
 # a theorem and where no SVM waits (18.5), then turn it on real heads (18.6), and ask which ingredients of a
-# transformer end the theory (18.7, 18.8). The last step is a project of your own (18.10).
+# transformer end the theory (18.7, 18.8).
 
 # %%
 import ipywidgets
@@ -36,9 +36,11 @@ from torch.nn.functional import cross_entropy, layer_norm, softplus
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_18 import LADDER, LOOKS, begin_one, cases, few_layers, under_norms
+from course.replicate.lesson_18 import LADDER, LOOKS, begin_one, cases, under_norms
 from course.replicate.taken_apart import few_sentences
 from mini_attn import datasets, geometry, plots, svm, widgets
+
+from course.replicate.lesson_18 import descended, fallen, few_layers, pull  # isort: skip
 
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest
@@ -206,8 +208,7 @@ for tokens in ("digits", "sentences"):
     print(f"{'':10s} after 400 steps: least entropy of a layer {least:.2f}")
     assert min(fall.min() - 0.6, least - 0.3) > 0
 longer = further.entropy.values.mean(-1)  # five of the networks on digits: (1, networks, layers)
-print("digits, after 2,000 steps: entropy of layers 1, 2 {:.2f}, {:.2f},".format(*longer.mean((0, 1))),
-      f"least {longer.min():.2f}")  # fmt: skip
+print("digits, after 2,000 steps: entropy of layers 1, 2", longer.mean((0, 1)), f"least {longer.min():.2f}")
 assert longer.min() > 0.25
 
 # %% [markdown]
@@ -517,12 +518,13 @@ assert abs(nobody - ours).max() < 0.04
 # far from it.
 #
 # How near is the theorem? $W$ by descent meets (2); (1), except that all words ask; and (3), except that its
-# factor grows as the gradient vanishes, so leaves the bound. Scores, angle and radius are unchecked. Its
-# hard-margin SVM is feasible, as in 18.3, but may depend on near ties. So we use the soft one, which tends to
-# it as $C \to \infty$, with $C = 1$.
+# factor grows as the gradient vanishes, so leaves the bound. Scores, angle and radius are unchecked, and
+# we use the soft SVM, with $C = 1$.
 #
 # <details><summary>The runs in full</summary>
 #
+# The hard-margin SVM is feasible, as in 18.3, but may depend on near ties; the soft one tends to it as
+# $C \to \infty$.
 # Embeddings are random, of length $\sqrt d$, and the readout has the length 4. $K$ and $Q$ have 8 columns.
 # Steps of descent have the length 0.03; Adam has the rate 0.003. All end as far from $W_0$ as 400 steps of
 # Adam bring $K$ and $Q$, to 1%. In transformers a rival takes the $G$ of the trained network; in the linear
@@ -564,45 +566,19 @@ assert abs(nobody - ours).max() < 0.04
 # $p \ln(1 + e^{-yf}) + (1 - p) \ln(1 + e^{yf})$ is least at $yf = \ln\frac{p}{1 - p}$. So (2) fails, and the
 # theorem names no SVM.
 #
-# Here twenty linear layers train $W$ by descent, with labels ($p = 1$) and with soft targets ($p = 0.95$),
+# Twenty linear layers train $W$ by descent, with labels ($p = 1$) and soft targets ($p = 0.95$),
 # until they are half a length of $W_0$ away. Then soft targets go on to their minimum, and labels as far.
 # **Predict first:** are soft targets seen, too? And have labels more?
 
 # %%
-W_0, K, Q, v, y, x_ten, x_new = few_layers(20, seed=1)  # x_new: ten unseen sentences
-
-
-def loss_at(W, p=1.0):
-    """Each layer's loss at W (layers, d, d); p = 1: the labels."""
-    a = 32**0.5 * x_ten
-    s = (a @ W[:, None].mT @ a.mT).softmax(-1)
-    yf = y * ((s @ a).mean(2) @ v)[..., 0]
-    return (p * softplus(-yf) + (1 - p) * softplus(yf)).mean(-1)
-
-
-def pull(W, p=1.0):
-    """Its negative slope at W."""
-    W = W.clone().requires_grad_()
-    return -torch.autograd.grad(loss_at(W, p).sum(), W)[0]
-
-
-def go_on(W, p, far):
-    """W after descent until each layer is `far` (layers, 1, 1) from W_0, or has made 80 steps."""
-    for _ in range(80):
-        short = (W - W_0).norm(dim=(1, 2), keepdim=True) < far
-        if not short.any():
-            break
-        step = pull(W, p)
-        W = W + 0.03 * short * step / step.norm(dim=(1, 2), keepdim=True)
-    return W
+layers = few_layers(20, seed=1)
+W_0, K, Q, _, _, x_ten, x_new = layers  # x_new: ten unseen sentences
 
 
 def line_of_gap(moved, W_0, G, judges):
-    """What stands above and below the line of the gap of N, for each head: moved, W_0 (heads, d, d).
-
-    G: (heads, d, d), or several, (n, heads, d, d). judges: tokens of ten learned and of ten unseen sequences,
-    (heads, 10, T, d) each.
-    """
+    """What stands above and below the line of the gap of N, for each head: moved, W_0 (heads, d, d)."""
+    # G: (heads, d, d), or several, (n, heads, d, d)
+    # judges: tokens of ten learned and of ten unseen sequences, (heads, 10, T, d) each
     W, G = W_0 + moved, G / G.norm(dim=(-2, -1), keepdim=True)
     N = moved - (moved * G).sum((-2, -1), keepdim=True) * G
     chosen = [(x @ W[:, None].mT @ x.mT).argmax(-1) for x in judges]
@@ -619,22 +595,20 @@ def interval(x, level=1 - 0.05 / 46):
 size = W_0.norm(dim=(1, 2), keepdim=True)
 by_chance = torch.stack([random_slopes(x)[0] for x in x_ten])
 shares = (1.0, 0.95)
-G = torch.stack([pull(W_0, p) for p in shares])  # each loss has its own
-near = [go_on(W_0, p, 0.5 * size) for p in shares]
-at_minimum = go_on(near[1], 0.95, torch.inf)
-as_far = go_on(near[0], 1.0, (at_minimum - W_0).norm(dim=(1, 2), keepdim=True))
-least = -sum(p * np.log(p) for p in (0.95, 0.05))
-fall = 1 - (loss_at(at_minimum, 0.95) - least) / (loss_at(W_0, 0.95) - least)
-print(f"soft targets after 80 more steps: {fall.mean():.2f} of the fall in loss down to its least\n")
+G = torch.stack([pull(W_0, layers, p) for p in shares])  # each loss has its own
+near = [descended(W_0, layers, p, 0.5 * size) for p in shares]
+at_minimum = descended(near[1], layers, 0.95, torch.inf)  # 80 more steps
+as_far = descended(near[0], layers, 1.0, (at_minimum - W_0).norm(dim=(1, 2), keepdim=True))
+fall = fallen(at_minimum, layers, 0.95).mean()
+print(f"soft targets at last: {fall:.2f} of the fall in loss down to its least\n")
 for moved in (torch.stack(W) - W_0 for W in (near, (as_far, at_minimum))):  # (shares, layers, d, d)
     far = moved[1].norm(dim=(1, 2), keepdim=True)
     pairs, *paths = (along(K, Q, M / M.norm(dim=(1, 2), keepdim=True), far) for M in (by_chance, *G))
-    lines = [line_of_gap(step, W_0, first, (x_ten, x_new)) for step, first in zip(moved, G, strict=True)]
-    own = [above / below for above, below in lines]
-    lines = [line_of_gap(far * by_chance, W_0, G, (x_ten, x_new))]
-    lines.append(line_of_gap(pairs, W_0, torch.stack(paths), (x_ten, x_new)))
+    those = *zip(moved, G, strict=True), (far * by_chance, G), (pairs, torch.stack(paths))
+    lines = [line_of_gap(step, W_0, first, (x_ten, x_new)) for step, first in those]
+    *own, free, untrained = (above / below for above, below in lines)
     for k, p in enumerate(shares):
-        leads = [interval((own[k] - (above / below)[k]).numpy()) for above, below in lines]
+        leads = [interval((own[k] - rival[k]).numpy()) for rival in (free, untrained)]
         said = [f"{mean:.2f} ± {half:.2f}" for mean, half in leads]
         print(f"p = {p:.2f}, {(far / size).mean():.2f} lengths away: gap of N {own[k].mean():.2f}, less",
               f"free W {said[0]}, less untrained {said[1]}")  # fmt: skip
@@ -697,8 +671,7 @@ assert not is_seen("d = 16, W by descent", "d = 16", "W by descent", ", 0.5")
 
 # %% [markdown]
 # **The order at the end is $W$ by descent (0.82), $W$ by Adam (0.56), keys and queries by descent (0.35), and
-# by Adam (0.27).** All four are seen there, at $d = 32$. (Some of Adam's lag may be due to $G$, the path of
-# *descent*: 18.8.)
+# by Adam (0.27).** All four are seen there, at $d = 32$.
 #
 # At half a length $W$ by descent is seen, and leads the nearer rival by 0.22. Keys and queries by Adam are
 # not: the 0.06 that they have there comes without training, too. At $d = 16$, $W$ by descent is seen at the
@@ -773,44 +746,40 @@ show(
 # %% [markdown]
 # **Figure 3.** Gap of $N$ in the linear layer with $d = 32$ and in transformers, each with its own 95%
 # interval over twenty runs (the tables' are wider, and of leads paired by run). Lines are shifted sideways to
-# part them. Transformers, frozen but for $W$, stop at one length; their rivals are in the tables.
+# part them.
 
 # %% [markdown]
 # **The instrument sees training in a transformer.** With all else frozen, $W$ by descent leads the nearer
 # rival by 0.17 at half a length, and by 0.31 at one (dotted in Figure 3).
 #
 # At one length it shows in your own network of 18.1. Below, its eight heads begin again at $W_0$ and learn
-# ten digits, until all together they are one length away: once from labels, once from soft targets, of which
-# a tenth is spread over all classes. **Predict:** which gaps of $N$ have the two?
+# ten digits, until all together they are one length away. **Predict:** which gap of $N$ have they?
 
 
 # %% tags=["nbval-ignore-output"]
-def pull_of_digits(W, spread):
+def pull_of_digits(W):
     """The negative slope of the loss on ten digits in W (layers, heads, d, d), all else as at the start."""
     W = W.clone().requires_grad_()
     f = answers(start | {"W0": W[0], "W1": W[1]}, train[:10])
-    return -torch.autograd.grad(cross_entropy(f, pictures.y[train[:10]], label_smoothing=spread), W)[0]
+    return -torch.autograd.grad(cross_entropy(f, pictures.y[train[:10]]), W)[0]
 
 
-begin = torch.stack([matrices(start, layer) for layer in (0, 1)])
-for aim, spread in (("labels", 0.0), ("soft targets", 0.1)):
-    W, G = begin, pull_of_digits(begin, spread)
-    while (W - begin).norm() < begin.norm():
-        step = pull_of_digits(W, spread)
-        W = W + 0.06 * 8**0.5 * step / step.norm()  # eight heads, each moves by about 0.06
-    tokens = [read(start | {"W0": W[0], "W1": W[1]}, rows) for rows in (train[:10], valid[:10])]
-    judges = [torch.stack(x).repeat_interleave(4, 0) for x in tokens]  # of a layer's four heads
-    moved, R = W - begin, torch.stack([random_slopes(x) for x in tokens[0]])
-    live = []
-    for those in (moved, moved.norm(dim=(-2, -1), keepdim=True) * R):
-        above, below = line_of_gap(*(x.flatten(0, 1) for x in (those, begin, G)), judges)
-        live.append(above.mean() / below.mean())
-    print("{:13s} gap of N {:.2f}, of a free W {:.2f}".format(aim, *live))
-    assert live[0] > live[1] + 0.1
+W = begin = torch.stack([matrices(start, layer) for layer in (0, 1)])
+while (W - begin).norm() < begin.norm():
+    step = pull_of_digits(W)
+    W = W + 0.03 * 8**0.5 * step / step.norm()  # eight heads, each moves by about 0.03
+tokens = [read(start | {"W0": W[0], "W1": W[1]}, rows) for rows in (train[:10], valid[:10])]
+judges = [torch.stack(x).repeat_interleave(4, 0) for x in tokens]  # of a layer's four heads
+moved, R = W - begin, torch.stack([random_slopes(x) for x in tokens[0]])
+live = []
+for those in (moved, moved.norm(dim=(-2, -1), keepdim=True) * R):
+    above, below = line_of_gap(*(x.flatten(0, 1) for x in (those, begin, pull_of_digits(begin))), judges)
+    live.append(above.mean() / below.mean())
+print("gap of N {:.2f}, of a free W {:.2f}".format(*live))
+assert live[0] > live[1] + 0.1
 
 # %% [markdown]
-# **Both have about 0.3, and the free $W$ has much less:** here, too, a loss with a minimum leads it, in
-# one network and over one draw.
+# **About a third, and the free $W$ has much less,** in one network and over one draw.
 #
 # **By Adam less is seen.** At one length the leads are 0.08 to 0.10; at half a length neither $W$ nor $K$ and
 # $Q$ is seen. Part of this may be made by $G$: 18.8 shows how much in the linear layer.
@@ -861,7 +830,6 @@ assert apart.whole.sel(setting="base").min() > 0.99
 # %% [markdown]
 # **$K$ and $Q$, Adam and all of the MLP row turn it, learned embeddings sometimes; a learned readout hardly
 # does.**
-# Row by row:
 #
 # - **A learned readout, or every token asking,** turns $W$ little: the cosine is still 0.98.
 # - **Keys and queries** come nearer to lesson 11's SVM, of the nuclear norm, for their choices: 0.93, against
@@ -885,10 +853,10 @@ assert apart.whole.sel(setting="base").min() > 0.99
 W, moved = W_0.clone().requires_grad_(), torch.zeros_like(W_0)
 optimizer = torch.optim.Adam([W], lr=3e-3)
 while (short := moved.norm(dim=(1, 2), keepdim=True) < size).any():
-    W.grad = -pull(W)
+    W.grad = -pull(W, layers)
     optimizer.step()
     moved = torch.where(short, (W - W_0).detach(), moved)
-paths = torch.stack([pull(W_0), pull(W_0).sign()])
+paths = torch.stack([pull(W_0, layers), pull(W_0, layers).sign()])
 lines = [line_of_gap(those, W_0, paths, (x_ten, x_new)) for those in (moved, size * by_chance)]
 by_adam, by_free = (above / below for above, below in lines)
 for name, lead in zip(("slope", "signs"), (by_adam - by_free).numpy(), strict=True):
@@ -1178,8 +1146,7 @@ assert 0 < largest < 5e-4, again.format("18.4")
 # | the same in a transformer, all else frozen, labels, at half a length | above 0 | 0.17 ± 0.07 |
 # | lead of whole transformers by Adam, on digits; on sentences | open | 0.04 ± 0.06; -0.05 ± 0.03 |
 #
-# All are of the gap of $N$; leads are over the free $W$, in all tables the nearer rival. No theorem gives
-# their sign.
+# All are of the gap of $N$; leads are over the free $W$.
 
 # %% [markdown]
 # ## Questions
@@ -1209,8 +1176,8 @@ progress("18")
 #   nobody trained has as much to its own.**
 # - Half a length of $W_0$ from the start, the gap of $N$ sees training of $W$ by descent, in one linear layer
 #   ($d = 32$) and in a transformer with all else frozen; **but in the layer it sees soft targets, too, which
-#   promised no SVM.** Only where these end, at their minimum, have labels more. By Adam the gap is smaller, and
-#   whole transformers with $K$ and $Q$ are not seen.
+#   promised no SVM.** Only where these end, at their minimum, have labels more. By Adam the gap is smaller,
+#   and whole transformers with $K$ and $Q$ are not seen.
 # - Keys and queries come near the nuclear norm's SVM: 0.93 in the median. Adam, in 3,000 steps, reaches
 #   neither SVM that we tried.
 # - What is an SVM, then? The $W$ of 18.7's base is one, at cosines of 0.99 or more. In a whole transformer we
