@@ -117,12 +117,13 @@ class _Rows:
         self.X, self.selected, self.rows = X, selected, rows
 
     def leads(self, W: Tensor) -> Tensor:
-        h = (self.X @ W[:, None].mT) @ self.X.mT  # (B, n, k, t)
+        asked = (self.X.flatten(1, 2) @ W.mT).view(self.X.shape)
+        h = asked @ self.X.mT  # (B, n, k, t)
         return h.gather(-1, self.selected) - h
 
     def total(self, weights: Tensor) -> Tensor:
         by_token = (-weights).scatter_add(-1, self.selected, weights.sum(-1, keepdim=True))
-        return (self.X.mT @ by_token.mT @ self.X).sum(1)
+        return self.X.flatten(1, 2).mT @ (by_token.mT @ self.X).flatten(1, 2)
 
 
 def _at_growing_prices(rows: _Rows, C: float, tol: float, square: float) -> tuple[Tensor, ...]:
