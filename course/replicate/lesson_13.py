@@ -44,12 +44,6 @@ def apart(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     return (A - B).square().sum((-1, -2)) / 2
 
 
-def beside(M, u) -> np.ndarray:
-    """Each row of M less its part along u."""
-    M = np.asarray(M)
-    return M - np.outer(M @ u / (u @ u), u)
-
-
 def predictions(tokens, kept, W_dir, log_s, W) -> torch.Tensor:
     """1 - correlation of W with W_fin + R W_dir (best R), W_dir, and the SVM of one token, (3, trials)."""
     W_fin = svm.solve(svm.ratio_problem(tokens.X, tokens.z, kept, log_s), throw=False).value
@@ -92,33 +86,6 @@ def read(tokens, head, loss: str, radii=RADII) -> Reading:
     error = (rates * solution.objective[:, None, None] - lags).abs().amax((-1, -2))
     error = error.masked_fill(solution.objective == 0, torch.inf)  # W_dir = 0 foresees no rate
     return Reading(path.radii[last], end, log_s, kept, solution, error)
-
-
-def ends(tokens: data.TokenData, V: torch.Tensor, radii=RADII[:16]) -> list[tuple[np.ndarray, ...]]:
-    """(W, W_dir, W_fin, F, q, s) at the end of each path, for heads gelu(4 V x); matrices as vectors.
-
-    s are the shares of the kept tokens at rest, exactly 0 on the others. F has the rows (x_ia - x_it) z_i^T
-    of the support tokens, less their parts along the equality rows, and q_t = c_it s_ia exp(-(x_ia -
-    x_it)^T W_fin z_i). All c_it of support tokens have to be positive.
-    """
-    trials, n, _, d = tokens.X.shape
-    head = heads.MLPHead(d, d, trials, "gelu", 4.0, init=V)
-    found = read(tokens, head, "logistic", radii)
-    shares = mixtures.on_face(head, tokens, found.log_s.exp() * found.kept)
-    prices = mixtures.costs(head, tokens, shares)
-    each = zip(tokens.X, tokens.z, found.kept, shares, prices, found.solution.value, found.end, strict=True)
-    parts = []
-    for run in each:
-        X, z, kept, s, cost, W_dir, W = (A.numpy() for A in run)
-        at = np.arange(n), kept.argmax(axis=1)
-        rows = ((X[at][:, None] - X)[..., None] * z[:, None, None]).reshape(*X.shape[:2], -1)
-        back, log_s = np.linalg.pinv(rows[kept]), np.log(np.where(kept, s, 1.0))
-        W_fin = back @ (log_s[at][:, None] - log_s)[kept]
-        support = ~kept & (rows @ W_dir.ravel() < 1 + 1e-5)
-        q = (cost * s[at][:, None] * np.exp(-rows @ W_fin))[support]
-        F = rows[support] - rows[support] @ back @ rows[kept]
-        parts.append((W.ravel(), W_dir.ravel(), W_fin, F, q, s))
-    return parts
 
 
 def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
@@ -319,24 +286,23 @@ def rest_shares(d: int, steps: int, kind: str = "gelu", eta: float = 0.1, *, tri
 
 
 class Lost(NamedTuple):
-    """Runs of descent that mix and have lost a token which would help, at all sizes."""
+    """Runs of descent that mix and have lost a token which would help."""
 
     pulls: list  # (pi, K, s) of each, after 3,000 steps
-    rests: np.ndarray  # whether each kept token's share is within BAR of that at rest, which is above BAR
-    nearest: np.ndarray  # the negative cost nearest to 0
-    most: np.ndarray  # the largest attention of a lost token
-    back: np.ndarray  # the steps after which one is back, or inf
+    hold: np.ndarray  # whether the box's conditions hold then, as the lesson puts them in numbers
+    back: np.ndarray  # the steps after which a lost token is back, or inf
+    flow: np.ndarray  # the same by gradient flow from step 3,000 on, to 3e12; nan where not all hold
 
 
-def lost_runs(fresh: bool = False) -> Lost:
-    """From the stored sweeps 13.returns and 13.again, or from 13.fresh, both kinds of heads."""
-    names = ("13.fresh",) if fresh else ("13.returns", "13.again")
-    found = xr.concat([measured(name).load().squeeze("steps") for name in names], "d")
-    found["least"] = measured("13.fresh_rest" if fresh else "13.rest").load().squeeze("steps").least
-    parts = [found.sel(kind=kind).squeeze("eta") for kind in found.kind] if fresh else [found]
-    names = "pi", "K", "costs", "s", "unrest", "least", "back"
-    pi, K, costs, s, unrest, least, back = (
-        np.concatenate([A for part in parts for A in part[name].values]) for name in names
+def conditions(rests, costs, s) -> np.ndarray:
+    """Whether all conditions of the lesson hold, for runs at rest, and costs and attention of lost tokens."""
+    return rests & (np.where(costs < 0, costs, -np.inf).max(axis=1) < -0.01) & (s.max(axis=1) < 0.004)
+
+
+def lost_of(found) -> Lost:
+    """What `return_runs`, `rest_shares` and `flow_returns` say of the same problems, (problems, ...) each."""
+    pi, K, costs, s, unrest, least, back, flow = (
+        np.asarray(found[name]) for name in ("pi", "K", "costs", "s", "unrest", "least", "back", "flow")
     )
     lost = np.flatnonzero((pi < 0).any(axis=1))
     on = [pi[run] != 0 for run in lost]  # filled up with zeros
@@ -344,13 +310,23 @@ def lost_runs(fresh: bool = False) -> Lost:
         tuple(A.astype(float) for A in (pi[run][at], K[run][np.ix_(at, at)], s[run][at]))
         for run, at in zip(lost, on, strict=True)
     ]
-    rests = (unrest < BAR) & (least > BAR)
-    nearest = np.where(costs < 0, costs, -np.inf).max(axis=1)
-    return Lost(pulls, rests[lost], nearest[lost], s.max(axis=1)[lost], back[lost])
+    hold = conditions((unrest < BAR) & (least > BAR), costs, s)
+    return Lost(pulls, hold[lost], back[lost], flow[lost])
 
 
-def svm_lag(pi, K) -> float:
-    """The smallest SVM lag of lost tokens that help (pi < 0), if those that harm alone are dropped.
+def lost_runs(fresh: bool = False) -> Lost:
+    """From the stored sweeps 13.returns and 13.again, or from 13.fresh, both kinds of heads."""
+    names = ("13.fresh",) if fresh else ("13.returns", "13.again")
+    found = xr.concat([measured(name).load().squeeze("steps") for name in names], "d")
+    for name in ("rest", "flow"):
+        more = measured(f"13.fresh_{name}" if fresh else f"13.{name}").load().squeeze("steps")
+        found = found.assign(more.sel(d=found.d))
+    parts = [found.sel(kind=kind).squeeze("eta") for kind in found.kind] if fresh else [found]
+    return lost_of({name: np.concatenate([A for part in parts for A in part[name].values]) for name in found})
+
+
+def least_Lambda(pi, K) -> float:
+    """The least lag of a lost token that helps (pi < 0) in the SVM with those that harm alone as dropped.
 
     min_a a^T K a / 2 - sum_t a_t    subject to    a >= 0, over those that harm: a are its multipliers.
     """
@@ -389,30 +365,25 @@ def flow_return(flow: Flow, h, held, steps=(3000, 3e12)) -> float:
     return float(now * np.exp(found.t[-1]) / time) if len(found.t_events[0]) else np.inf
 
 
-def flow_runs(sizes, eta=0.1, steps=(3000, 3e12), *, trials: int, seed: int) -> Lost:
-    """Descent to steps[0] with gelu for each d in sizes, and where all conditions hold, flow to steps[1].
+def flow_returns(d: int, steps: int, kind: str = "gelu", eta: float = 0.1, *, trials: int, seed: int) -> dict:
+    """The problems of `return_runs`: when flow from step 3,000 on, to 3e12, has a lost token back, or inf.
 
-    The conditions are the lesson's, and that some sequence mixes and a lost token helps.
+    Nan where no lost token helps, or not all conditions of the lesson hold.
     """
-    found = []
-    for d in sizes:
-        tokens, head, _ = problem("gelu", d, trials, seed)
-        X, z, y, V = (A.numpy() for A in (tokens.X, tokens.z, tokens.y, head.V))
-        h = np.einsum("bntd,bde,bne->bnt", X, descend(tokens, head, eta, steps[:1])[0], z)
-        s = softmax(h, axis=-1)
-        held = s > BAR
-        rest = mixtures.on_face(head, tokens, torch.tensor(s * held)).numpy()
-        rests = ((np.abs(s - rest) < BAR) & (rest > BAR) | ~held).all(axis=(1, 2))
-        for k in np.flatnonzero(rests & (held.sum(axis=-1) > 1).any(axis=-1)):
-            flow, low = Flow(X[k], z[k], y[k], V[k]), s[k][~held[k]]
-            pi, K = flow.pulls(held[k], h[k], 2 * steps[0] / flow.steepest(h[k]))
-            costs = -len(y[k]) * flow.push(h[k])[~held[k]] / low
-            nearest = costs[costs < 0].max(initial=-np.inf)
-            if -np.inf < nearest < -0.01 and low.max() < 0.004:
-                back = flow_return(flow, h[k], held[k], steps)
-                found.append(((pi, K, low), True, nearest, low.max(), back))
-    pulls, *others = zip(*found, strict=True)
-    return Lost(list(pulls), *map(np.array, others))
+    tokens, head, _ = problem(kind, d, trials, seed)
+    X, z, y, V = (A.numpy() for A in (tokens.X, tokens.z, tokens.y, head.V))
+    h = np.einsum("bntd,bde,bne->bnt", X, descend(tokens, head, eta, [3000])[0], z)
+    s = softmax(h, axis=-1)
+    held = s > BAR
+    rest = mixtures.on_face(head, tokens, torch.tensor(s * held)).numpy()
+    rests = ((np.abs(s - rest) < BAR) & (rest > BAR) | ~held).all(axis=(1, 2))
+    found = np.full(trials, np.nan, np.float32)
+    for k in np.flatnonzero(rests & (held.sum(axis=-1) > 1).any(axis=-1) & ~held.all(axis=(1, 2))):
+        flow, low = Flow(X[k], z[k], y[k], V[k], kind), s[k][~held[k]]
+        costs = -N * flow.push(h[k])[~held[k]] / low
+        if (costs < 0).any() and conditions(True, costs[None], low[None]).all():
+            found[k] = flow_return(flow, h[k], held[k])
+    return {"flow": found}
 
 
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
@@ -485,6 +456,25 @@ MEASURED = [
         batch=200,
         seed=2,
         minutes=0.25,
+    ),
+    Measured(
+        "13.flow",
+        "The problems of 13.returns and 13.again: when flow from step 3,000 on has a lost token back.",
+        flow_returns,
+        {"d": [4, 5, 6, 7, 8, 10], "steps": [60_000]},
+        trials=300,
+        batch=50,
+        minutes=1,
+    ),
+    Measured(
+        "13.fresh_flow",
+        "The same of the problems of 13.fresh.",
+        flow_returns,
+        {"kind": ["gelu", "tanh"], "eta": [0.05], "d": [5, 6], "steps": [60_000]},
+        trials=200,
+        batch=200,
+        seed=2,
+        minutes=0.5,
     ),
     Measured(
         "13.runs",
