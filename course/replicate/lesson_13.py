@@ -325,6 +325,13 @@ def lost_runs(fresh: bool = False) -> Lost:
     return lost_of({name: np.concatenate([A for part in parts for A in part[name].values]) for name in found})
 
 
+def drawn_runs(d: int, *, trials: int, seed: int) -> Lost:
+    """Problems with gelu, followed here and now: where all hold, flow from step 3,000 on; `back` is nan."""
+    parts = (f(d, 3000, trials=trials, seed=seed) for f in (return_runs, rest_shares, flow_returns))
+    found = {name: A for part in parts for name, A in part.items()}
+    return lost_of(found | {"back": np.full(trials, np.nan)})
+
+
 def least_Lambda(pi, K) -> float:
     """The least lag of a lost token that helps (pi < 0) in the SVM with those that harm alone as dropped.
 
