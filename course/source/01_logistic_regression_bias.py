@@ -700,22 +700,21 @@ show(
 # $\lVert r \rVert / (\eta t)$, from two starts?
 
 # %%
-sets = [data.separable_points(n=20, seed=seed) for seed in range(100)]
+sets = [data.separable_points(n=20, seed=seed) for seed in range(100)] * 2  # once from each start
 many = containers.PointData(torch.stack([p.X for p in sets]), torch.stack([p.y for p in sets]))
 svms = svm.solve(svm.label_problem(many.X, many.y))  # lesson 02's method, for all sets at once
 signed, holds, w_hats = (many.y[..., None] * many.X).numpy(), svms.dual.numpy() > 1e-9, svms.value.numpy()
-one, two = (holds.sum(axis=1) == k for k in (1, 2))  # support vectors
+one, two = (holds[:100].sum(axis=1) == k for k in (1, 2))  # support vectors
 r_lengths = []
 for k in np.flatnonzero(two):
     rows_k = signed[k, holds[k]]
     r_lengths.append(creep(rows_k, np.linalg.solve(rows_k.T, w_hats[k]), np.ones(2)))
 starts = torch.tensor([(0.0, 0.0)] * 100 + [(5.0, -5.0)] * 100, dtype=torch.float64)
-twice = containers.PointData(many.X.repeat(2, 1, 1), many.y.repeat(2, 1))  # once from each start
 for lr, steps, right in ((0.5, 1000, 64), (0.5, 20_000, 66), (0.1, 20_000, 67)):
     model = models.LinearClassifier(d=2, trials=200, init=starts)
     optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)  # a norm for each set
-    train.fit(model, twice, optimizer, steps=steps, progress=False)
-    angles = torch.arccos(geometry.cosine(model.w.detach(), svms.value.repeat(2, 1)))
+    train.fit(model, many, optimizer, steps=steps, progress=False)
+    angles = torch.arccos(geometry.cosine(model.w.detach(), svms.value))
     ends = lr * steps * angles.numpy().reshape(2, 100)
     obey = (np.abs(ends[:, two] / r_lengths - 1) < 0.02).all(axis=0).sum()
     apart = np.abs(ends[1] - ends[0])[one].min()
