@@ -121,8 +121,7 @@ assert np.abs((ours - theirs)[[0, -1]]).max() < 1.5
 assert (np.diff(shortfall(on_path, keys, spread)) < 0).all()
 
 # %% [markdown]
-# Earlier: at $R = 1$ the path stands at $81.5$ degrees and the first run only at $65.7$. The two leave and
-# end in nearly the same direction (why the path overshoots: 8.6), but the second run goes elsewhere
+# Earlier. The two leave and end together (why the path overshoots: 8.6), but the second run goes elsewhere
 # (Figure 1).
 
 
@@ -288,8 +287,8 @@ def curvature(p, g, H):
 check("08.2", curvature)
 
 # %% [markdown]
-# No: the second derivative is $e^\top H\, e + \nu$, and the sphere helps with $\nu$, so that even a negative
-# definite $H$ may do.
+# No: the second derivative is $e^\top H\, e + \nu$. As the sphere adds $\nu$, even a negative definite $H$
+# may do.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.4 Large radii
@@ -495,7 +494,7 @@ for R in (100, 300, 1000):
     by_limit, by_law = ((sideways - x).norm(dim=-1) / r.norm(dim=-1) for x in (r, offset_at(R, *problems)))
     close.append([int((x < 0.05).sum()) for x in (by_limit, by_law)])
     print("{:5g} {:16d} {:21d}".format(R, *close[-1]))
-    excess = (weights * torch.exp(-a @ p[..., None])[..., 0]).sum(-1)  # n (L - L_*)
+    excess = (weights * torch.exp(-a @ p[..., None])[..., 0]).sum(-1)  # n times the sum
     assert (path.residual <= 1e-6).all()
     assert (excess < 1e-9 * weights.amin(-1)).all()
 late, missed = R * torch.exp(-R * slack), by_law >= 0.05
@@ -504,8 +503,8 @@ print(f"R e^(-R slack) where the law is wrong: {low:.2f} or more; elsewhere {hig
 assert (close[-1], low > 0.5, high < 0.1) == ([161, 172], True, True), again.format("08.3")
 
 # %% [markdown]
-# At $R = 1000$ the limit $r$ is right to within 5%, across the ray, in 161 of the 180 problems, and the law
-# with $1/R$ in 172. In the 8 others, and only there, a token is clearly late.
+# At $R = 1000$ the limit $r$ is right to within 5% in 161 of the 180 problems, and the law with $1/R$ in 172.
+# In the 8 others, and only there, a token is clearly late.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.5 The path can jump
@@ -544,11 +543,11 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Left: as in Figure 1, for the weak key. Right: the shortfall of $p(R)$ (broad) and of the
-# follower (dotted), which are equal until the jump.
+# follower (dotted), equal until the jump.
 
 # %% [markdown]
-# The path jumps to token 1 near $R = 6$ (Figure 2); the follower and descent stay in the valley in which
-# they were. **$p(R)$ need not be continuous, and what continues smoothly need not be $p(R)$.**
+# The path jumps to token 1 (Figure 2); the follower and descent stay in their valley.
+# **$p(R)$ need not be continuous, and what continues smoothly need not be $p(R)$.**
 
 # %% [markdown]
 # **Try it.** The slider shows a row of Figure 2's map, with $p(R)$ and descent. Near which radius do the two
@@ -652,10 +651,11 @@ print(f"at R = 0.3 all 30 random starts meet the follower in {meet.sum()} of {tr
 print(f"farther out it loses p(R) in {lost.sum()}, after turns by {turn.max():.0f} degrees a step at most")
 
 # %%
-model = models.PromptAttention(d, trials)
-train.fit(model, many, optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1), 17000, progress=False)
-end = model.p.detach()
-same = (geometry.selected_tokens(model.attention(many)) == many.optimal).all(dim=-1)
+every = kit.joined(many, kit.trials_of(kit.unit_problems(60, 23), slice(12, 13)))  # one more, for 8.7
+model = models.PromptAttention(d, trials + 1)
+train.fit(model, every, optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1), 17000, progress=False)
+end, selected = model.p.detach()[:trials], geometry.selected_tokens(model.attention(every))
+same = (selected == every.optimal).all(dim=-1)[:trials]
 print("180 problems             descent ends at the best tokens   at others")
 table = [[int((row & column).sum()) for column in (same, ~same)] for row in (lost, ~lost)]
 for name, counts in zip(("the follower loses p(R)", "not at our 24 radii"), table, strict=True):
@@ -670,12 +670,12 @@ assert (table, all(on_ray), all(after == same)) == ([[17, 27], [136, 0]], True, 
 # in all 136 problems; where it was, in 17 of 44.** But the last case seems possible: see 8.7. And 44 is a
 # lower bound: between our radii, or to a third local minimum, the follower may lose $p(R)$ unseen.
 #
-# At $R = 12$ the loss on the ray is below $c$ in all 180 problems, and so is that of $p(R)$ from there on.
-# After descent this is so in just the 153 problems with the best tokens.
+# On the ray at $R = 12$ the loss is below $c$ in all 180 problems, and so is that of $p(R)$ from there on;
+# after descent, in just the 153 with the best tokens.
 #
-# **Has the follower jumped, or $p(R)$?** Until it loses $p(R)$ the follower turns by small steps. But perhaps
-# it then stands at a saddle. We let it converge at the first radius at which it is too high (as $p/R$ at
-# radius 1, keys times $R$: same logits), and ask your `curvature`.
+# **Has the follower jumped, or $p(R)$?** Until it loses $p(R)$ it turns by small steps. But perhaps it then
+# stands at a saddle. We let it converge at the first radius at which it is too high (as $p/R$ at radius 1,
+# keys times $R$: same logits, curvatures times $R^2$), and ask your `curvature`.
 
 # %%
 first = first[lost]  # at the first radius at which the follower is too high
@@ -756,28 +756,37 @@ for name, (own, scores) in {"toy": (keys, spread), "hexagon": (hexagon, gamma)}.
 far = lengths >= 8
 tail = lambertw(lengths[far] / 10 * np.exp(-lengths[far] / 10)).real  # b e^b = (R / 10) e^(-R / 10)
 assert np.abs(seen["toy"][0][far, 1] - tail).max() < 0.01
-by_law = np.array([(offset_at(R, *solved) - solved[-1]).norm() for R in lengths[56::16]])  # hexagon
-print(f"{'hexagon, r(R) - r by the law':50s}", *(f"{x:7.3f}" for x in by_law))
-print(f"toy, q_perp at the end of descent {abs(seen['toy'][1][-1, 1]):24.3f}")
-assert np.abs(by_law / distance[56::16] - 1).max() < 0.02, again.format("08.3")
 
 # %% [markdown]
 # In the hexagon, where two support vectors span the plane. Both curves run into the line beside the ray that
-# $r$ predicts (Figure 3), and their distance falls to 0 as $r(R)$ comes to $r$ by the law. In the toy descent
-# ends parallel to the path, at the distance $\|q_\perp\|$.
+# $r$ predicts (Figure 3), and their distance falls to 0. In the toy descent ends parallel to the path.
 #
-# One entry of the table, with steps written out:
+# **In $d = 10$** we test the distance at the ends of 8.5's 153 descents to the best tokens. At their lengths
+# of 300 to 340 $r(R)$ may still be off $r$, at right angles to $q_\perp$; so the distance should be
+# $\sqrt{\|q_\perp\|^2 + \|r(R) - r\|^2}$ ($r(R)$: law with $1/R$).
 
 # %%
-own, scores = torch.tensor(hexagon), torch.tensor(gamma)
-p = torch.zeros(2, dtype=torch.float64)
-while p.norm() < 16:
-    loss = torch.nn.functional.softplus(-torch.softmax(own @ p.requires_grad_(), dim=0) @ scores)
-    (slope,) = torch.autograd.grad(loss, p)
-    p = p.detach() - 0.05 * slope / slope.norm()
-apart = (p - torch.tensor(search(hexagon, gamma, [p.norm().item()])[0])).norm()
-print(f"the hexagon's descent at length {p.norm():.2f} is {apart:.3f} from the path")
-assert abs(apart - distance[56]) < 1e-3
+those = p_hat, a, weights, lam, r = [part[same] for part in problems]
+p, R, rows = end[same], end[same].norm(dim=-1, keepdim=True), a * (lam > 1e-6)[..., None]
+start = models.PromptAttention(d, len(p), init=p_hat + r / R)  # p / R, keys times R; it is p(R): 8.4
+path = R * regularization_path(start, kit.rescaled(kit.trials_of(many, same), R), [1.0])["p"][0]
+in_span = (torch.linalg.pinv(rows) @ (rows @ p[..., None]))[..., 0]
+q_perp, delay = (p - in_span).norm(dim=-1), (offset_at(R, *those) - r).norm(dim=-1)
+plain, good = (((p - path).norm(dim=-1) / x - 1).abs() < 0.05 for x in (q_perp, q_perp.hypot(delay)))
+late = R[:, 0] * torch.exp(-R[:, 0] * slack[same]) > 0.5
+unsettled = (in_span - (in_span * p_hat).sum(-1, keepdim=True) * p_hat - r).norm(dim=-1) > 0.1
+print(f"of {len(p)} distances ||q_perp|| is within 5% of {plain.sum()}, the square root of {good.sum()}")
+print(f"in the rest: a late token {(late & ~good).sum()}, descent not at r {(unsettled & ~good).sum()}")
+assert (good | late | unsettled).all(), again.format("08.3")
+
+# %% [markdown]
+# So it is, to within 5%, in 137 of 153 problems.
+#
+# <details><summary>And in the other 16?</summary>
+#
+# In 10 a token is late. In 6 descent's own part in the span is not yet at $r$. The number $\|q_\perp\|$ alone
+# is within 5% of the distance in 132 of the 153 problems; after ten times as many steps (not run here) in 148.
+# </details>
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10.5, 3.6))
@@ -820,24 +829,20 @@ show(
 # minimum. The other time, in problem 12 of seed 23, random starts find nothing:
 
 # %%
-lone = kit.trials_of(kit.unit_problems(60, seed=23), slice(12, 13))
+lone = kit.trials_of(every, slice(trials, None))
 alone = regularization_path(models.PromptAttention(d, 1), lone, grid)
 beaten = [int(kit.random_starts(lone, grid[k], 40).min() < alone.loss[k] - 1e-6) for k in range(2, 24, 3)]
-model = models.PromptAttention(d, 1)
-train.fit(model, lone, optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1), 2000, progress=False)
 bound = float(proving_loss(lone.scores[0].numpy()))
-descents = kit.mean_loss(model.p.detach(), lone.keys, lone.scores).item()
+descents = kit.mean_loss(model.p.detach()[trials:], lone.keys, lone.scores).item()  # of 8.5
 print(f"of 40 random starts the best ends below the follower at {sum(beaten)} of {len(beaten)} radii")
 print(f"loss of the follower at R = 12 {alone.loss[-1, 0]:.4f}; c {bound:.4f}; descent's {descents:.4f}")
-print("descent's tokens", geometry.selected_tokens(model.attention(lone))[0].tolist(), end=", ")
-print("best tokens", lone.optimal[0].tolist())
+print("descent's tokens (from 0)", selected[-1].tolist(), "best tokens", lone.optimal[0].tolist())
 assert not any(beaten)
 assert alone.loss[-1, 0] < bound < descents
 
 # %% [markdown]
 # No start finds anything below the follower, so it seems to be at $p(R)$ all the way. In the end its loss is
-# below $c$, so it selects the best tokens. Descent from 0 is at others after 2000 steps; where it ends
-# is not shown.
+# below $c$, so it selects the best tokens. Descent from 0, after the 17,000 steps of 8.5, is at others.
 
 # %% [markdown]
 # **The best may be a mixture, which no token alone equals.** A nonlinear head reads $\bar x = \sum_t s_t
@@ -892,15 +897,15 @@ progress("08")
 # - $p(R)$, the best $p$ of length $R$, starts along descent's first step (if $g \ne 0$). At order $R$
 #   it turns twice as fast as descent.
 # - Its direction tends to the **global** Att-SVM, if that is feasible. Far out it runs beside its ray, offset
-#   by a vector $r$ that the $\lambda_j$ and the scores predict: by the law with $1/R$, across the ray, to
-#   within 5% in 172 of 180 problems at $R = 1000$; in the other 8 a token is late.
+#   by a vector $r$ that the $\lambda_j$ and the scores predict: by the law with $1/R$ to within 5%
+#   in 172 of 180 problems at $R = 1000$.
 # - **The path is global; descent may be local.** In 44 of 180 problems a follower was seen to lose $p(R)$;
 #   descent found the best tokens in 17 of these, and in all 136 others.
 # - A follower need not notice: in all 44 its point converged to a local minimum. But a loss below $c$ proves
 #   which tokens are selected.
 # - Where descent finds the same tokens it ends up parallel to the path, for small steps, if their direction
 #   settles and $q$ stays bounded, at the distance $\|q_\perp\|$ of descent's part orthogonal to the support
-#   vectors.
+#   vectors (to within 5% in 132 of 153 problems at $R > 300$).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
