@@ -306,7 +306,8 @@ def test_descent_meets_the_path_in_the_span_of_the_support_vectors(seed):
 def test_descents_part_in_the_span_comes_to_r_before_the_path_does(seed):
     """R > 250: in the span descent is at r to .01 in 3 of 4, and so is nearer to it than the path is.
 
-    So its distance from the path is that of its part across the span and the path's delay, to 5% in 5 of 6.
+    Where it is, and no token is late, its distance from the path is that of its part across the span and of
+    the path's delay, to 5%.
     """
     tokens, solution = feasible_problems(40, seed, n=3, T=4, d=10)
     r, p_mm = offsets(tokens, solution), solution.value
@@ -316,21 +317,25 @@ def test_descents_part_in_the_span_comes_to_r_before_the_path_does(seed):
     end = model.p.detach()
     same = (geometry.selected_tokens(model.attention(tokens)) == tokens.optimal).all(-1)
     rows = svm.token_problem(tokens.keys, tokens.optimal).a
-    descent, path, apart, beside = [], [], [], []
+    descent, path, apart, beside, early = [], [], [], [], []
     for i in same.nonzero()[:, 0]:
         R, A = end[i].norm().item(), rows[i][solution.dual[i] > 1e-6]
         assert R > 250
         one = data.TokenData(tokens.X[i], tokens.z[i], tokens.y[i], tokens.v[i], tokens.keys[i])
         start = models.PromptAttention(10, init=R * p_mm[i] + r[i])
         p = regularization_path(start, one, [R], max_steps=500)["p"][0]
+        slack = (rows[i] @ p_mm[i] - 1)[solution.dual[i] <= 1e-6].min()
+        early.append(R * torch.exp(-R * slack) < 0.1)
         apart.append((end[i] - p).norm())
         beside.append((end[i] - A.mT @ torch.linalg.lstsq(A.mT, end[i][:, None]).solution[:, 0]).norm())
         for q, off in ((end[i], descent), (p, path)):
             q = A.mT @ torch.linalg.lstsq(A.mT, q[:, None]).solution[:, 0]
             off.append((q - (q @ p_mm[i]) * p_mm[i] - r[i]).norm())
-    descent, path, apart, beside = map(torch.stack, (descent, path, apart, beside))
+    descent, path, apart, beside, early = map(torch.stack, (descent, path, apart, beside, early))
     assert len(descent) > 25
-    assert ((apart / beside.hypot(path) - 1).abs() < 0.05).double().mean() > 5 / 6
+    settled = early & (descent < 0.1)
+    assert settled.sum() > len(descent) / 2
+    assert ((apart / beside.hypot(path) - 1).abs() < 0.05)[settled].all()
     assert (descent < 0.01).double().mean() > 0.75
     assert (descent < path / 2).double().mean() > 0.75
     assert descent.median() < path.median() / 10
