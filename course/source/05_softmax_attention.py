@@ -332,7 +332,7 @@ print("bound: 1 - s_1 <= 1e-6 from this R on, at 50°, 60°, 90°, 95.7°:", (np
 # $$k_1 \cdot p \approx \log\left(\eta \|k_1\|^2\, j\right), \qquad
 #   1 - f \approx \frac{1}{\eta \|k_1\|^2\, j}.$$
 #
-# We measure this lead with $\eta = 1$, from $p = 0$, with all three tokens and once more without token 2.
+# We measure this lead with $\eta = 1$, from $p = 0$, with and without token 2.
 
 
 # %%
@@ -780,7 +780,7 @@ assert computed == 0 < true, "exercise 05.4 is not right yet: see what its check
 # %% [markdown]
 # The run breaks at step 185, two steps after 183. At step 184 the true entry falls below one grain and the
 # computed one is 0, and the very next step takes the run away from the cured one. Now we shift the keys by
-# $c$, with functions that follow many runs at once.
+# $c$, and follow many runs at once.
 
 
 # %%
@@ -820,7 +820,7 @@ np.testing.assert_allclose((moved[999, 0] - moved[499, 0]) / 500, [-0.2, 0], ato
 
 # %% [markdown]
 # With $c = -k_1$ the run never breaks. And after 200 steps $f = 1$ to fifteen digits in all three: the loss
-# does not tell us which are broken.
+# does not tell which are broken.
 #
 # A broken run **escapes** if all leads of its winner go on growing; if not, it **stays** at the edge. In
 # Figure 5 the toy itself escapes, straight to the left: token 1's entry is 0, token 3's key is 0, and so
