@@ -48,16 +48,16 @@ def cut(g, rho):
 def orders_by_bisection(w, a, b):
     """Asks for each rho whether grad psi(w) is a combination of a and b without a negative weight."""
 
-    def excess(power):  # negative weights of a and b
+    def shares(power):  # the weights of a and b
         return np.linalg.solve(np.stack([a, b], axis=1), (w / w[0]) ** power)
 
     def edge(k):
-        signs = [1 if excess(power)[k] >= 0 else -1 for power in (0.0, 1e4)]
+        signs = [1 if shares(power)[k] >= 0 else -1 for power in (0.0, 1e4)]
         if signs[0] == signs[1]:
             return None
-        return bisect(lambda power: 1 if excess(power)[k] >= 0 else -1, 0.0, 1e4, xtol=1e-12)
+        return bisect(lambda power: 1 if shares(power)[k] >= 0 else -1, 0.0, 1e4, xtol=1e-12)
 
-    at_one = excess(0.0)
+    at_one = shares(0.0)
     lowest, highest = 1.0, np.inf
     for k in (0, 1):
         power = edge(k)
@@ -113,7 +113,7 @@ def safe_with(change):
 
 
 def bisected(equation, halvings=200):
-    """Adam's step from an equation excess(step, eta, mu_hat, beta1, beta2) that falls through zero."""
+    """Adam's step from an equation residual(step, eta, mu_hat, beta1, beta2) that falls through zero."""
 
     def answer(eta, mu_hat, beta1, beta2):
         low, high = 0.0, -np.log(beta2) / 2 / mu_hat
