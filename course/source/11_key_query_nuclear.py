@@ -628,7 +628,6 @@ rests = [resting[power][2] for power in (1, 2, 3)]  # the runs: mean length, 1 -
 radii = [50.0, 100.0, *(row[0] for row in rests)]
 balls_path = paths.regularization_path(balls, tokens, radii, tol=1e-4)
 beside = 1 - cosine(balls_path.values["W"].numpy(), nuclear).mean(axis=1)
-assert (abs(beside[2:] / [row[1] for row in rests] - 1) < 0.1).all()  # the runs lie near the path
 fig, ax = plt.subplots(figsize=(5.2, 3.6))
 grown = np.linalg.norm(factored, "nuc", axis=(-2, -1)).mean(axis=1)
 ax.loglog(grown, 1 - curves["(K, Q)", "nuc"].mean(axis=1), color=ORANGE, label="descent, no ridge")
@@ -657,6 +656,9 @@ show(
 # %% [markdown]
 # **Figure 2.** Distance from $W_{\mathrm{nuc}}$ against the length of $W$: means of our twelve. The runs at
 # rest lie on or near the path. Descent without a ridge is farther off at equal length.
+
+# %%
+assert (abs(beside[2:] / [row[1] for row in rests] - 1) < 0.1).all()  # the runs lie near the path
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 When do they get there?
@@ -724,9 +726,7 @@ check("11.3", share_growth)
 
 # %%
 away, clock, looks = {}, {}, np.arange(10, 1001, 10)
-print(
-    "80 problems each; medians, steps 200 to 300: clock   log share grows by   law   error  off by over 1/4"
-)
+print("80 problems; medians, steps 200 to 300: clock   log share grows by   law   error  off by over 1/4")
 for n, T, width in ((6, 8, 10), (4, 5, 14)):
     drawn = data.random_tokens(n, T, width, trials=80, seed=1)
     problem = [part.numpy() for part in (drawn.X, drawn.z, drawn.y, drawn.v)]
@@ -747,12 +747,8 @@ for n, T, width in ((6, 8, 10), (4, 5, 14)):
         law = np.log([share_growth(*one, eps) for one in each])
         ticked = clock[n, eps][29] - clock[n, eps][19]
         row = np.median([ticked, grown, law, abs(law - grown)], axis=1)
-        wrong = (abs(law / grown - 1) > 0.25).sum()
-        print(
-            f"{n}, {T}, {width:<2d} {name:5}",
-            "{:33.1f} {:20.2f} {:5.2f} {:7.3f}".format(*row),
-            f"{wrong:10d}",
-        )
+        numbers = *row, (abs(law / grown - 1) > 0.25).sum()
+        print(f"{n}, {T}, {width:<2d} {name:5}", "{:28.1f} {:20.2f} {:5.2f} {:7.3f} {:10d}".format(*numbers))
         assert row[3] < 0.1 * row[1], again.format("11.3")
 
 
