@@ -1,4 +1,4 @@
-"""Lesson 04: tables of answers solved for the largest margin, and the pull far out."""
+"""Lesson 04: tables of answers solved for the largest margin."""
 
 import numpy as np
 import torch
@@ -18,10 +18,3 @@ def solve(Y, norm="nuc"):
     solution = svm.solve(problem, norm=norm)
     lam = solution.dual.numpy().reshape(Y.shape)
     return solution.value.numpy(), solution.margin.numpy(), lam, (problem, solution)
-
-
-def far(W, Y):
-    """The pull on tables Y, divided by its largest slope so that it never underflows; the least u."""
-    u = np.where(Y == 0, np.inf, Y * W)
-    log_slopes = -np.logaddexp(0, u)
-    return Y * np.exp(log_slopes - log_slopes.max((-2, -1), keepdims=True)), u.min((-2, -1))

@@ -6,7 +6,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 from course import exercises
-from course.replicate.lesson_04 import far, solve
+from course.replicate.lesson_04 import solve
 from mini_attn import losses, svm
 
 speed, best_blank, remembered, enclosed = (spec.reference for spec in exercises.exercises("04"))
@@ -23,18 +23,18 @@ def rest(lesson, U, V, Y, eps, steps):
     return run(lesson, U, V, Y, etas, [len(etas)], eps)[0]
 
 
-def c_of(W, Y):
+def c_of(lesson, W, Y):
     """c of section 4.6 at each table W."""
-    M, _ = far(W, Y)
+    M, _ = lesson["far"](W, Y)
     return np.linalg.norm(M, 2, (-2, -1)) * np.linalg.norm(W, "nuc", (-2, -1)) / (M * W).sum((-2, -1))
 
 
-def judge(U, V, Y):
+def judge(lesson, U, V, Y):
     """c, the leading pair of the pull, (..., d) each, and the nuclear margin."""
     W = U @ V.mT
-    M, least = far(W, Y)
+    M, least = lesson["far"](W, Y)
     left, _, right = np.linalg.svd(M)
-    return c_of(W, Y), left[..., 0], right[..., 0, :], least / np.linalg.norm(W, "nuc", axis=(-2, -1))
+    return c_of(lesson, W, Y), left[..., 0], right[..., 0, :], least / np.linalg.norm(W, "nuc", axis=(-2, -1))
 
 
 def at_rest(W, Y):
@@ -118,12 +118,12 @@ def test_far_out_the_pull_is_the_same_up_to_its_length(lesson):
     Y = truth * known
     W = np.random.default_rng(0).normal(size=(2, 4, 4))
     for one in W:
-        scaled, least = far(one, Y)
+        scaled, least = lesson["far"](one, Y)
         plain = lesson["pull"](one, Y)
         np.testing.assert_allclose(scaled / np.abs(scaled).max(), plain / np.abs(plain).max(), atol=1e-12)
         assert least == pytest.approx((Y * one)[known].min())
-    assert np.isfinite(far(1e6 * W, Y)[0]).all()
-    assert np.abs(far(1e6 * W, Y)[0]).max() == pytest.approx(1)
+    assert np.isfinite(lesson["far"](1e6 * W, Y)[0]).all()
+    assert np.abs(lesson["far"](1e6 * W, Y)[0]).max() == pytest.approx(1)
 
 
 def test_follow_follows_the_flow(lesson):
@@ -136,7 +136,7 @@ def test_follow_follows_the_flow(lesson):
 
     def flow(_, pair):
         U, V = pair.reshape(2, 4, 4)
-        M, _ = far(U @ V.T, Y)
+        M, _ = lesson["far"](U @ V.T, Y)
         return np.concatenate([(M @ V).ravel(), (M.T @ U).ravel()])
 
     def reached(_, pair):
@@ -188,9 +188,9 @@ def test_under_a_penalty_a_newcomer_grows_at_a_constant_rate(seed, d, decay, les
     truth, known = lesson["survey"](seed, d)
     Y = truth * known
     early, late = run(lesson, *lesson["begin"]([1e-8], Y), Y, np.full(1510, 4.0), [1500, 1510], decay)[:, 0]
-    left, _, right = np.linalg.svd(far(early, Y)[0])
+    left, _, right = np.linalg.svd(lesson["far"](early, Y)[0])
     one, then = (left[:, 0] @ W @ right[0] for W in (early, late))
-    c = c_of(early, Y)
+    c = c_of(lesson, early, Y)
     assert 0 < one < 0.01 * np.linalg.norm(early, 2)
     assert np.log(then / one) / 40 == pytest.approx(2 * (c - 1) * decay, rel=0.05)
 
@@ -200,7 +200,7 @@ def test_a_smaller_start_stalls_longer(d, lesson):
     """Other surveys: the medians' order at 100 digits, and that all margins climb."""
     Y = lesson["tables"](range(1230, 1240), d)[1]
     pairs = lesson["follow"](*lesson["begin"]([0.1, 1e-3, 1e-5], Y), Y, [10, 100])[:2]
-    c, _, _, margins = judge(*pairs, Y)
+    c, _, _, margins = judge(lesson, *pairs, Y)
     reached = margins / lesson["solve"](Y)[1]
     assert reached.max() < 1 + 1e-6
     assert (np.diff(reached, axis=0) > 0).all()
@@ -212,7 +212,7 @@ def test_a_smaller_start_stalls_longer(d, lesson):
 def escaped(Y, lesson, starts=(0.1, 1e-3, 1e-5), digits=(30, 100)):
     """The exponent between two numbers of digits and c at the first, (starts, surveys) each."""
     U, V = lesson["follow"](*lesson["begin"](starts, Y), Y, digits)
-    W, (c, xi, zeta, _) = U @ V.mT, judge(U, V, Y)
+    W, (c, xi, zeta, _) = U @ V.mT, judge(lesson, U, V, Y)
     faint = np.einsum("ksa,jksab,ksb->jks", xi[0], W, zeta[0])
     norms = np.linalg.norm(W, "nuc", axis=(-2, -1))
     return np.diff(np.log(faint), axis=0)[0] / np.diff(np.log(norms), axis=0)[0], c[0]
@@ -242,7 +242,7 @@ def by_stretches(lesson, Y):
     """
     digits = [30, 40, 55, 75, 100, 135, 180, 240, 300]
     U, V = lesson["follow"](*lesson["begin"]([0.1, 1e-3, 1e-5], Y), Y, digits)
-    W, (c, xi, zeta, _) = U @ V.mT, judge(U, V, Y)
+    W, (c, xi, zeta, _) = U @ V.mT, judge(lesson, U, V, Y)
     longer = np.diff(np.log(np.linalg.norm(W, "nuc", axis=(-2, -1))), axis=0)
 
     def faint(i, j):
@@ -294,7 +294,7 @@ def test_the_exponent_of_the_race_in_steps_of_one(seed, d, error, lesson):
 def test_follow_would_go_the_same_way_in_half_steps(lesson):
     Y = lesson["tables"](range(1240, 1250))[1]
     U, V = lesson["begin"]([0.1, 1e-3, 1e-5], Y)
-    found, half = (judge(*lesson["follow"](U, V, Y, [3, 100], part), Y)[-1] for part in (1, 0.5))
+    found, half = (judge(lesson, *lesson["follow"](U, V, Y, [3, 100], part), Y)[-1] for part in (1, 0.5))
     np.testing.assert_allclose(found[0], half[0], atol=2e-3)
     np.testing.assert_allclose(found[1], half[1], rtol=2e-3)
 
@@ -330,7 +330,7 @@ def test_the_margin_at_rest_falls_short_like_one_over_the_digits(seed, d, lesson
     largest, products = lesson["solve"](Y)[1], []
     for eps, steps in ((1e-3, 2000), (1e-4, 10_000), (1e-5, 60_000)):
         W = rest(lesson, *lesson["begin"]([0.1], Y), Y, eps, (500, steps))[0]
-        assert c_of(W, Y).max() < 1.02
+        assert c_of(lesson, W, Y).max() < 1.02
         missing = 1 - lesson["nearness"](W, Y, largest)
         least, _, u_bar = at_rest(W, Y)
         if eps > 1e-5:
@@ -346,7 +346,7 @@ def test_all_starts_rest_at_one_table(seed, d, lesson):
     W = rest(lesson, *lesson["begin"]([1e-8, 0.1, 10], Y), Y, 1e-3, steps=(2000, 9000))
     away = np.linalg.norm(W - W[1], axis=(-2, -1)) / np.linalg.norm(W[1], axis=(-2, -1))
     assert away.max() < 0.01
-    assert c_of(W, Y).max() < 1.01
+    assert c_of(lesson, W, Y).max() < 1.01
 
 
 @pytest.mark.parametrize("n", [3, 10, 50])
@@ -405,12 +405,12 @@ def test_the_larger_start_is_nearer_on_other_surveys(lesson):
     for seed in (1400, 1500, 1600, 1700, 1800):
         Y = lesson["tables"](range(seed, seed + 20))[1]
         pair = lesson["follow"](*lesson["begin"]([0.1, 1e-3, 1e-5], Y), Y, [300])[:2]
-        margins = judge(*pair, Y)[-1][0]
+        margins = judge(lesson, *pair, Y)[-1][0]
         nearer.append((margins[:-1] > margins[1:]).sum(axis=1))
     assert np.sum(nearer, axis=0).tolist() == [91, 99]
     Y = lesson["tables"](range(21000, 21060), 6)[1]
     pair = lesson["follow"](*lesson["begin"]([0.1, 1e-3], Y), Y, [300])[:2]
-    margins = judge(*pair, Y)[-1][0]
+    margins = judge(lesson, *pair, Y)[-1][0]
     assert (margins[0] > margins[1]).sum() < 20
 
 
@@ -494,6 +494,6 @@ def test_a_new_column_leads_out_of_a_rest(lesson):
         losses = np.where(Y == 0, 0, np.logaddexp(0, -Y * W)).sum((1, 2)) / np.abs(Y).sum((1, 2))
         return losses + eps * np.linalg.norm(W, "nuc", axis=(1, 2))
 
-    stuck = c_of(before, Y) > 1.3
+    stuck = c_of(lesson, before, Y) > 1.3
     assert stuck.sum() >= 5
     assert (charged(after) < 0.999 * charged(before))[stuck].all()
