@@ -196,6 +196,37 @@ def test_the_problems_are_those_of_the_stored_runs(row, lesson):
     np.testing.assert_allclose(lesson["attention"](p[-1], X).max(axis=-1), stored, atol=0.002)
 
 
+@pytest.mark.parametrize("row", [1, 3])
+def test_the_pairs_found_by_their_stored_outputs_are_those_of_the_runs(row, lesson):
+    n, (T, d) = list(lesson_09.SIZES.items())[row]
+    some = [0, 1, 2, 3, 120, 121, 122, 123]
+    X, y = (part[some] for part in lesson_09.problems(240, (n, T, d), n=n))
+    _, p = lesson["descend"](X, y, 1.0, 30_000, rule=lesson["as_one"], every=3000)
+    pairs = np.sort(lesson["attention"](p[[1, 10]], X).argsort(axis=-1)[..., -2:])
+    stored = measured("09.pair").load()
+    undecided = stored.most.sel(n=n, steps=3000).values[some, :n] < 0.99
+    assert undecided.sum() > 2
+    found = lesson_09.same_pair(stored)[row][some, :n]
+    assert (found == (pairs[0] == pairs[1]).all(axis=-1))[undecided].all()
+
+
+@pytest.mark.parametrize("size", [50, 200, 1000])
+def test_the_force_takes_the_lead_to_a_place_below_the_level(size, lesson):
+    """By 2 to 3 over u_min, as log(s (1 - s) 5/6) says; q = 0.2, Delta = 2 log u_min."""
+    X, y = lesson["toy"](0.0)
+    X[2] = [(0, 0.2), (-0.5, 1.2)]
+    share = np.linspace(0.72, 0.998, 100_001)
+    lead = np.log(share / (1 - share))
+    p = np.linalg.solve([(1, -1), (-0.5, 1)], [2 * np.log(size) + 0 * lead, lead]).T
+    v = np.broadcast_to([0.0, size], p.shape)
+    change = lesson["forces"](v, p, np.broadcast_to(X, (len(p), *X.shape)), y)[1] @ (-0.5, 1)
+    (k,) = np.flatnonzero(np.diff(np.sign(change)))
+    assert change[0] > 0
+    gap = size * (1 - 0.2 - share[k]) + 2 * np.log(size)
+    assert 2 < gap < 3
+    assert gap == pytest.approx(-np.log(share[k] * (1 - share[k]) * 5 / 6), abs=0.15)
+
+
 @pytest.mark.parametrize(("first", "second", "rate"), [((1, 1), (2, -1), 4 / 9), ((1, 3), (1.2, -3), 7.4534)])
 def test_the_rate_of_the_leads_is_that_of_their_differences(first, second, rate):
     """Shifting all leads alike has the eigenvalue 1, and is no error."""
