@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 
 from course import exercises
 from course.replicate import lesson_17 as replicate
-from mini_attn import geometry, losses, rates
+from mini_attn import data, geometry, losses, rates
 
 weights_to_come, _, _, drift = (spec.reference for spec in exercises.exercises("17"))
 
@@ -90,14 +90,14 @@ def long_steps(seed, factors):
     """NGD's run on twenty problems, and for each factor the weights after 1 to 700 steps of it times eta*."""
     first = replicate.descent("W", 20, seed, 0.1, [3000])
     longest = rates.remainder(first.problem, first.solution, first.strengths).longest[:, None, None]
-    paths = []
-    for factor in factors:
-        W, path = torch.zeros_like(first.path[0]), []
-        for _ in range(700):
-            W = W + factor * longest * replicate.pull(W, first.tokens)[0]
-            path.append(W)
-        paths.append(torch.stack(path))
-    return first, paths
+    eta, path = torch.cat([factor * longest for factor in factors]), []
+    each = (getattr(first.tokens, name) for name in ("X", "z", "y", "v"))
+    tokens = data.TokenData(*(torch.cat(len(factors) * [one]) for one in each))
+    W = torch.zeros(len(eta), *first.path[0].shape[1:], dtype=eta.dtype)
+    for _ in range(700):
+        W = W + eta * replicate.pull(W, tokens)[0]
+        path.append(W)
+    return first, torch.stack(path).split(20, 1)
 
 
 def test_the_best_factor_at_another_size(monkeypatch):
