@@ -11,7 +11,8 @@ R W_dir.
 import pytest
 import torch
 
-from course.replicate.lesson_16 import confidence, cycles, off
+from course.replicate import lesson_16 as replicate
+from course.replicate.lesson_16 import confidence, cycles, off, stack
 from mini_attn import geometry, svm, train
 from mini_attn.next_token import NextTokenTransformer, collocation, descend
 from mini_attn.vocabulary import closure, next_tokens, priorities
@@ -84,13 +85,18 @@ def test_new_sequences(stage_two):
 def test_a_short_stage_one_traps_attention():
     """Gaussian embeddings, 20 data sets: after 10 steps most have a wrong sequence, after 100 hardly any."""
     data, _ = next_tokens(40, 5, 20, 20, queries=10, trials=20, seed=45)
-    for first, c, wrong in ((10, (-0.5, 0.5), (11, 20)), (100, (7, 20), (0, 1))):
-        model = NextTokenTransformer(20, 20, trials=20)
-        descend(model, collocation(data), first, train=["W_ov"], schedule=train.growing)
-        descend(model, data, 400, schedule=train.growing)
-        found = confidence(model.W_ov.detach(), data)
-        assert c[0] < found.min() <= found.max() < c[1]
-        assert wrong[0] <= off(data, model).any(-1).sum() <= wrong[1]
+    after = []
+    for steps in (10, 100):
+        first = NextTokenTransformer(20, 20, trials=20)
+        descend(first, collocation(data), steps, train=["W_ov"], schedule=train.growing)
+        after.append(first.W_ov.detach())
+    both = stack([data, data])
+    model = NextTokenTransformer(20, 20, (2, 20), W_ov=torch.stack(after))
+    descend(model, both, 400, schedule=train.growing)
+    found = [confidence(W_ov, data) for W_ov in after]
+    for k, (c, wrong) in enumerate((((-0.5, 0.5), (11, 20)), ((7, 20), (0, 1)))):
+        assert c[0] < found[k].min() <= found[k].max() < c[1]
+        assert wrong[0] <= off(both, model)[k].any(-1).sum() <= wrong[1]
 
 
 @pytest.mark.parametrize("seed", [11, 5])
@@ -98,10 +104,12 @@ def test_the_right_direction_of_W_ov_is_not_enough(seed):
     """Gaussian embeddings, W_ov = c times its SVM: with c <= 2 many data sets keep a wrong sequence."""
     data, _ = next_tokens(40, 5, 20, 20, queries=10, trials=20, seed=seed)
     exact = svm.solve(svm.next_problem(data.embeddings, data.following)).value
-    for c, least, most in ((0.5, 6, 20), (2.0, 4, 16), (8.0, 0, 0)):
-        model = NextTokenTransformer(20, 20, 20, W_ov=c * exact)
-        descend(model, data, 400, schedule=train.growing)
-        assert least <= off(data, model).any(-1).sum() <= most
+    thrice = stack(3 * [data])
+    model = NextTokenTransformer(20, 20, (3, 20), W_ov=torch.stack([c * exact for c in (0.5, 2, 8)]))
+    descend(model, thrice, 400, schedule=train.growing)
+    wrong = off(thrice, model).any(-1).sum(-1)
+    for found, (least, most) in zip(wrong, ((6, 20), (4, 16), (0, 0)), strict=True):
+        assert least <= found <= most
 
 
 def test_of_two_optimal_tokens_one_wins():
@@ -135,7 +143,14 @@ def test_of_two_optimal_tokens_one_wins():
     assert geometry.cosine(model.W_kq, all_pairs).median() < 0.97
 
 
-def test_cycles_leave_a_finite_part():
+def test_cycles_leave_a_finite_part(monkeypatch):
+    finite_part, found = replicate.finite_part, []
+
+    def finite_part_once(data):
+        found[:] = found or finite_part(data)
+        return found
+
+    monkeypatch.setattr(replicate, "finite_part", finite_part_once)  # the same after any number of steps
     late, early = (cycles(steps, trials=40, seed=47) for steps in (2000, 500))
     loops = late["cyclic"].numpy()
     assert 5 < loops.sum() < 35
