@@ -217,7 +217,8 @@ def test_fewer_dimensions_than_the_count_can_leave_a_stationary_point():
     assert u[0] > u[lowest] + 0.1 < u[-1]
 
 
-def locally_optimal(kind, n, T, d, trials=1200, seed=61):
+@functools.cache
+def locally_optimal(kind, n, T, d, trials=600, seed=61):
     """The mean number of locally optimal choices, from drawn ones; and what independent scores and as many
     support tokens at random places would give."""
     tokens = runs.compressed(data.random_tokens(n, T, d, trials=trials, seed=seed))
@@ -230,7 +231,7 @@ def locally_optimal(kind, n, T, d, trials=1200, seed=61):
 def test_drawn_choices_count_the_locally_optimal_ones(kind, n, T, d):
     tokens = runs.compressed(data.random_tokens(n, T, d, trials=400, seed=62))
     counted = (runs.wrong_winners(kind, tokens)[0] + runs.possible(kind, tokens)).double().mean()
-    assert abs(locally_optimal(kind, n, T, d)[0] / counted - 1) < 0.15
+    assert abs(locally_optimal(kind, n, T, d, trials=1200)[0] / counted - 1) < 0.15
 
 
 @pytest.mark.parametrize(
@@ -312,7 +313,7 @@ def test_the_scores_and_not_the_places_of_support_tokens_set_w_apart_from_p(n, T
     assert all(of < 1.25 for of in (scores["p", d][0] for d in p))
 
 
-@pytest.mark.parametrize("seed", range(20, 40))
+@pytest.mark.parametrize("seed", range(20, 30))
 def test_the_angles_cost_much_for_w_and_little_for_p(seed):
     """And where a chosen token has two support tokens, exactly 120 / (180 - their mean angle)."""
     for kind, d, trials, low, high in (
