@@ -246,20 +246,22 @@ def test_in_one_problem_of_1500_descent_misses_though_no_jump_is_found():
     drawn = [feasible_problems(60, seed, n=3, T=4, d=10) for seed in range(1, 26)]
     parts = [[(t.X, t.z, t.y, t.v, t.keys)[k] for t, _ in drawn] for k in range(5)]
     tokens, p = data.TokenData(*map(torch.cat, parts)), torch.cat([solution.value for _, solution in drawn])
-    radii = np.geomspace(0.3, 12, 24)
-    outwards = models.PromptAttention(10, 1500)
-    followed = regularization_path(outwards, tokens, radii, tol=1e-4, max_steps=200).loss
-    left = torch.zeros(1500, dtype=torch.bool)
-    for k in range(24)[::-1]:
-        start = models.PromptAttention(10, 1500, init=radii[k] * p / p.norm(dim=-1, keepdim=True))
-        branch = regularization_path(start, tokens, [radii[k]], tol=1e-4, max_steps=400)
-        p, left = branch["p"][0], left | (followed[k] - branch.loss[0] > 1e-6)
     model = models.PromptAttention(10, 1500)
     optimizer = optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1)
     train.fit(model, tokens, optimizer, 5000, progress=False)
     same = (geometry.selected_tokens(model.attention(tokens)) == tokens.optimal).all(-1)
-    odd = (~left & ~same).nonzero()[:, 0].tolist()
-    assert odd == [13 * 60 + 5, 22 * 60 + 12]  # seed 14, problem 5; seed 23, problem 12
+    missed = (~same).nonzero()[:, 0]  # of the others no path is asked
+    tokens, p = data.TokenData(*(torch.cat(part)[missed] for part in parts)), p[missed]
+    radii = np.geomspace(0.3, 12, 24)
+    outwards = models.PromptAttention(10, len(p))
+    followed = regularization_path(outwards, tokens, radii, tol=1e-4, max_steps=200).loss
+    left = torch.zeros(len(p), dtype=torch.bool)
+    for k in range(24)[::-1]:
+        start = models.PromptAttention(10, len(p), init=radii[k] * p / p.norm(dim=-1, keepdim=True))
+        branch = regularization_path(start, tokens, [radii[k]], tol=1e-4, max_steps=400)
+        p, left = branch["p"][0], left | (followed[k] - branch.loss[0] > 1e-6)
+    odd = (~left).nonzero()[:, 0].tolist()
+    assert missed[odd].tolist() == [13 * 60 + 5, 22 * 60 + 12]  # seed 14, problem 5; seed 23, problem 12
     unit = torch.randn(40, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     unit = unit / unit.norm(dim=-1, keepdim=True)
     beaten = []
