@@ -226,21 +226,25 @@ def test_a_small_start_ends_far_off_where_it_lacks_directions():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scale", [1.0, 0.01])
-def test_shorter_steps_of_the_flow_bring_the_certificate_nearer_to_one(scale):
-    """The rival: certificates below 1 are where the flow itself ends."""
-    size, means = (5, 6, 9), []
-    tokens = problems(size)
+def test_shorter_steps_of_the_flow_bring_the_certificate_nearer_to_one():
+    """From starts of 1 and .01. The rival: certificates below 1 are where the flow itself ends."""
+    one, means = problems((5, 6, 9)), []
+    tokens = data.TokenData(*(torch.cat([part] * 2) for part in (one.X, one.z, one.y, one.v)))
+    drawn = [models.FactoredAttention(9, 9, trials=10, scale=scale, seed=3) for scale in (1.0, 0.01)]
     for turn in (0.015, 0.003):
-        model = models.FactoredAttention(9, 9, trials=10, scale=scale, seed=3)
+        model = models.FactoredAttention(9, 9, trials=20)
+        with torch.no_grad():
+            model.K.copy_(torch.cat([each.K for each in drawn]))
+            model.Q.copy_(torch.cat([each.Q for each in drawn]))
         flow.follow(model, tokens, [100.0])
         run = flow.follow(model, tokens, [1e9], turn=turn, move=torch.inf, max_steps=40_000)
         assert run.reached.all()
         _, solution, h = compared(run.W[0], tokens)
         lead = geometry.margins(h, geometry.selected_tokens(h)).amin((-1, -2))
-        means.append((lead / torch.linalg.matrix_norm(run.W[0], "nuc") / solution.margin).mean())
-    assert means[1] > means[0] + 0.005
-    assert means[1] > 0.98
+        share = lead / torch.linalg.matrix_norm(run.W[0], "nuc") / solution.margin
+        means.append(share.reshape(2, 10).mean(-1))
+    assert (means[1] > means[0] + 0.005).all()
+    assert (means[1] > 0.98).all()
 
 
 def test_the_ball_of_its_own_norm_has_the_run_at_rest_as_its_minimiser():
