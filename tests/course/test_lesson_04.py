@@ -236,10 +236,7 @@ def test_with_one_pair_the_faint_part_grows_more_slowly_than_c_foretells(seed, d
 
 
 def by_stretches(lesson, Y):
-    """From 30 to 300 digits: the exponent of each stretch with its own pair, c at both its ends, its length.
-
-    And the exponent with one pair all the way, and the cosine of p and r at 30 digits.
-    """
+    """From 30 to 300 digits: each stretch's exponent with its own pair, c at both its ends, its length."""
     digits = [30, 40, 55, 75, 100, 135, 180, 240, 300]
     U, V = lesson["follow"](*lesson["begin"]([0.1, 1e-3, 1e-5], Y), Y, digits)
     W, (c, xi, zeta, _) = U @ V.mT, judge(lesson, U, V, Y)
@@ -249,32 +246,20 @@ def by_stretches(lesson, Y):
         return np.log(abs(np.einsum("ksa,ksab,ksb->ks", xi[i], W[j], zeta[i])))
 
     grown = np.array([faint(i, i + 1) - faint(i, i) for i in range(len(longer))])
-    p, r = np.einsum("ksab,ksa->ksb", U[0], xi[0]), np.einsum("ksab,ksa->ksb", V[0], zeta[0])
-    cosines = (p * r).sum(-1) / np.linalg.norm(p, axis=-1) / np.linalg.norm(r, axis=-1)
-    return grown / longer, c, longer, (faint(0, -1) - faint(0, 0)) / longer.sum(0), cosines
+    return grown / longer, c, longer
 
 
 @pytest.mark.parametrize(
     ("seed", "d"), [(1200, 10), (3000, 10), (4000, 10), (1400, 10), (5000, 14), (6000, 7)]
 )
 def test_with_the_pair_renewed_the_faint_part_grows_with_the_power_c(seed, d, lesson):
-    """Other surveys and sizes: within .1 of the mean of c on 19 of 20; one pair's power is no larger."""
-    exponents, c, longer, one_pair, _ = by_stretches(lesson, lesson["tables"](range(seed, seed + 20), d)[1])
+    """Other surveys and sizes: within .1 of the mean of c on 19 of 20."""
+    exponents, c, longer = by_stretches(lesson, lesson["tables"](range(seed, seed + 20), d)[1])
     renewed = (exponents * longer).sum(0) / longer.sum(0)
     mean_c = ((c[:-1] + c[1:]) / 2 * longer).sum(0) / longer.sum(0)
     assert (abs(renewed - mean_c) < 0.1).mean() >= 0.95
     assert (abs(np.median(renewed, axis=1) - np.median(mean_c, axis=1)) < 0.1).all()
-    assert (np.median(one_pair, axis=1) < np.median(renewed, axis=1) + 1e-3).all()  # c is near 1 for d = 7
     assert (np.diff(np.median(c[[0, 4, -1]], axis=2), axis=0) < 0).all()
-
-
-def test_in_the_sixtieth_run_the_two_halves_of_the_pair_have_not_met(lesson):
-    exponents, c, _, _, cosines = by_stretches(lesson, lesson["tables"](range(1200, 1220))[1])
-    assert exponents[[0, -1], 2, 6] == pytest.approx([3.98, 1.82], abs=0.01)
-    assert c[-1, 2, 6] == pytest.approx(1.82, abs=0.01)
-    assert (np.diff(exponents[:, 2, 6]) < 0).all()
-    assert np.unravel_index(cosines.argmin(), cosines.shape) == (2, 6)
-    assert cosines[2, 6] < 0.9
 
 
 @pytest.mark.parametrize(("seed", "d", "error"), [(3000, 10, 0.005), (3100, 6, 0.01), (3200, 16, 0.005)])
@@ -291,12 +276,18 @@ def test_the_exponent_of_the_race_in_steps_of_one(seed, d, error, lesson):
     assert abs(found - (2 - 2 * bar[:, 1] / bar[:, 0])).max() < error
 
 
-def test_follow_would_go_the_same_way_in_half_steps(lesson):
-    Y = lesson["tables"](range(1240, 1250))[1]
+@pytest.mark.parametrize("seeds", [range(1200, 1220), range(1240, 1250)])
+def test_follow_would_go_the_same_way_in_half_steps(seeds, lesson):
+    """On the surveys of section 4.6 and on others: at 3 digits within .01 of mu-hat, then within .002."""
+    Y = lesson["tables"](seeds)[1]
     U, V = lesson["begin"]([0.1, 1e-3, 1e-5], Y)
-    found, half = (judge(lesson, *lesson["follow"](U, V, Y, [3, 100], part), Y)[-1] for part in (1, 0.5))
-    np.testing.assert_allclose(found[0], half[0], atol=2e-3)
-    np.testing.assert_allclose(found[1], half[1], rtol=2e-3)
+    largest = lesson["solve"](Y)[1]
+    found, half = (
+        judge(lesson, *lesson["follow"](U, V, Y, [3, 30, 300], most), Y)[-1] / largest
+        for most in (0.02, 0.01)
+    )
+    np.testing.assert_allclose(found[0], half[0], atol=0.01)
+    np.testing.assert_allclose(found[1:], half[1:], atol=0.002)
 
 
 OTHER = [(7000, 10), (7020, 10), (8000, 10), (8020, 10), (9000, 10), (9000, 6)]
