@@ -79,6 +79,12 @@ def _both_first(a, b):
     return _one_alone(a, b) if weights.min() < 0 else weights @ A
 
 
+def _a_then_both(a, b):
+    """Tries the first point alone, never the second; for parallel points by the pseudo-inverse."""
+    w = a / (a @ a)
+    return w if b @ w >= 1 else np.linalg.pinv(np.stack([a, b])) @ np.ones(2)
+
+
 def _pair(rng, d, both, acute=True):
     """Two signed points, not too near to the border between one tight constraint and two.
 
@@ -121,9 +127,13 @@ TWO_POINTS = Exercise(
         _always_both,
         "You made both constraints tight where one is enough, and for parallel points both cannot be. If "
         "b.w > 1 at the shortest w with a.w = 1, a is tight alone (and the same with a and b exchanged).",
+        _a_then_both,
+        "Where your answer is wrong, b is tight alone: try both points by themselves.",
+        lambda a, b: _a_then_both(b, a),
+        "Where your answer is wrong, a is tight alone: try both points by themselves.",
         _both_first,
-        "Right unless a and b are parallel: then the two equations contradict each other. Try one tight "
-        "constraint first.",
+        "Where a and b are parallel, the two equations contradict each other: first try both points by "
+        "themselves.",
         _one_alone,
         "You made only the shorter point's constraint tight. Look at the other one: is it kept?",
         lambda a, b: a / (a @ a) if a @ b >= a @ a else b / (b @ b),
@@ -189,6 +199,19 @@ def _angle_cases(rng):
     return cases
 
 
+def _small_angles(*places):
+    """The answer with sqrt(2 - 2 cos) for some of the three angles."""
+
+    def answer(w, lam, A):
+        direct, between, last = [
+            np.degrees(np.sqrt(2 - 2 * np.cos(np.radians(angle)))) if place in places else angle
+            for place, angle in enumerate(_routes(w, lam, A))
+        ]
+        return min(direct, between + last)
+
+    return answer
+
+
 def _of_length(w, lam, A):
     """The answer with the least a_i.w for mu(w)."""
     _, between, last = _routes(w, lam, A)
@@ -224,6 +247,10 @@ ANGLE = Exercise(
         "a_bar's proof is not w's: by way of a_bar the angle between w and a_bar comes on top.",
         lambda w, lam, A: max(_routes(w, lam, A)[0], sum(_routes(w, lam, A)[1:])),
         "You took the larger angle. Both proofs hold, so the smaller one does.",
+        _small_angles(0, 2),
+        "sqrt(2 gap) is only the small-angle value: the angle is arccos(1 - gap).",
+        _small_angles(0, 1, 2),
+        "sqrt(2 - 2 cos) is only the small-angle value: the angle is arccos(cos).",
         lambda w, lam, A: _proved_angle(w, np.ones(len(A)), A),
         "You did not use the weights that were given.",
         _of_length,
@@ -332,7 +359,7 @@ MOVE = Exercise(
 def _of_covariance(
     covariance=lambda A, q: np.cov(A.T, aweights=q, bias=True), eigenvalue=lambda values: values[-1]
 ):
-    """The answer with another matrix(A, q), or with another of its eigenvalues."""
+    """The answer with another matrix(A, q), or with another number made of its eigenvalues."""
 
     def answer(A, q):
         return 2 * _norm(q @ A) / eigenvalue(np.linalg.eigvalsh(covariance(A, q)))
@@ -342,12 +369,63 @@ def _of_covariance(
 
 def _longest_step(A, q):
     """C w_hat = 0, and a step takes a_perp to (I - eta C / mu_hat) a_perp: eta sigma / mu_hat < 2."""
+    if not np.isclose(q.sum(), 1):  # a hint that scales q would speak of what no right answer has to do
+        raise ValueError("the weights q do not add up to one")
     return _of_covariance()(A, q)
 
 
-def _least_that_counts(A, q):
+def _that_count(A, q, chosen):
+    """The answer with a number made of the eigenvalues that are not 0: one fewer than support vectors."""
     values = np.linalg.eigvalsh(np.cov(A.T, aweights=q, bias=True))
-    return 2 * _norm(q @ A) / values[1 - np.count_nonzero(q)]
+    return 2 * _norm(q @ A) / chosen(values[1 - np.count_nonzero(q) :])
+
+
+def _around(centre=lambda A, q: q @ A, weights=lambda A, q: q):
+    """A covariance around another centre(A, q), or with other weights(A, q)."""
+
+    def covariance(A, q):
+        apart = A - centre(A, q)
+        return (apart.T * weights(A, q)) @ apart
+
+    return covariance
+
+
+def _mean(A, q):
+    return A.mean(axis=0)
+
+
+def _mean_held(A, q):
+    return A[q > 0].mean(axis=0)
+
+
+def _held(A, q):
+    return 1.0 * (q > 0)
+
+
+def _exponential(A, w):
+    """Normalised weights from exp(-a_i.w) of all points."""
+    weights = np.exp(-A @ w)
+    return weights / weights.sum()
+
+
+def _at_score_one(A, q):
+    nearest = q @ A
+    return _exponential(A, nearest / (nearest @ nearest))
+
+
+def _at_length_one(A, q):
+    nearest = q @ A
+    return _exponential(A, nearest / _norm(nearest))
+
+
+def _of_pair(A, q, i, j):
+    """The answer with one pair of support vectors: right if there is no other."""
+    return 2 * _norm(q @ A) / (q[i] * q[j] * _norm(A[i] - A[j]) ** 2)
+
+
+def _of_the_only_pair(A, q):
+    i, j = np.flatnonzero(q)
+    return _of_pair(A, q, i, j)
 
 
 def _longest_step_cases(rng):
@@ -388,30 +466,112 @@ LONGEST = Exercise(
         "nearly mu_hat.",
         lambda A, q: _longest_step(A, q) / _norm(q @ A) ** 2,
         "You divided by mu_hat instead of multiplying. A step of length eta is eta a_bar / ||a_bar||, so C "
-        "acts with the factor eta / mu_hat.",
+        "(a change v of w changes a_bar by -C v: first hint) acts with the factor eta / mu_hat.",
         lambda A, q: _longest_step(A, q) * _norm(q @ A),
         "Your eta* has mu_hat twice. A step moves w by eta a_perp / mu_hat at right angles to w_hat.",
-        _least_that_counts,
+        lambda A, q: _longest_step(A, q) / _norm(q @ A) * _norm(_mean(A, q)),
+        "mu_hat is ||q @ A||, not the length of the mean of all points.",
+        lambda A, q: _longest_step(A, q) / _norm(q @ A) * _norm(_mean_held(A, q)),
+        "mu_hat is ||q @ A||, not the length of the mean of the support vectors.",
+        lambda A, q: _that_count(A, q, np.min),
         "You took the smallest eigenvalue that counts. All parts of a_perp have to die out: the largest one "
         "limits the step.",
+        _of_covariance(eigenvalue=lambda values: values[0]),
+        "You took the smallest eigenvalue, which is 0 along w_hat; the largest one limits the step.",
+        _of_covariance(_around(), eigenvalue=lambda values: values[0]),
+        "You took the smallest eigenvalue, which is 0 up to rounding: C w_hat = 0 for C (a change v of w "
+        "changes a_bar by -C v: first hint). The largest one limits the step.",
+        lambda A, q: 2 * _norm(q @ A) / np.linalg.svd(np.cov(A.T, aweights=q, bias=True))[1][-1],
+        "You took the smallest singular value, which is 0 along w_hat; the largest one limits the step.",
+        lambda A, q: 2 * _norm(q @ A) / np.linalg.svd(_around()(A, q))[1][-1],
+        "You took the smallest singular value, which is 0 up to rounding; the largest one limits the step.",
         _of_covariance(eigenvalue=lambda values: values.sum()),
         "You summed the eigenvalues. Each part of a_perp has its own factor, and the largest one limits.",
+        _of_covariance(eigenvalue=np.mean),
+        "You averaged the eigenvalues. Each part of a_perp has its own factor, and the largest one limits.",
+        lambda A, q: _that_count(A, q, np.mean),
+        "You averaged the eigenvalues that are not 0. With more than two support vectors there are several, "
+        "and the largest one limits.",
+        _of_covariance(eigenvalue=_norm),
+        "That is the root of the sum of the squared eigenvalues (np.linalg.norm of a matrix). With more than "
+        "two support vectors several are not 0: take the largest one.",
+        lambda A, q: 2 * _norm(q @ A) / np.cov(A.T, aweights=q, bias=True).max(),
+        "You took the largest entry. It is on the diagonal, and the spread along one axis only: the widest "
+        "part of a_perp may lie along none, so take the largest eigenvalue.",
+        lambda A, q: _of_pair(A, q, *np.flatnonzero(q)[:2]),
+        "q_i q_j ||a_i - a_j||^2 is enough with two support vectors. With more than two: the largest "
+        "eigenvalue of C (a change v of w changes a_bar by -C v: first hint).",
+        lambda A, q: _of_pair(A, q, *np.argsort(q)[-2:]),
+        "The two largest weights are enough with two support vectors. With more than two: the largest "
+        "eigenvalue of C (a change v of w changes a_bar by -C v: first hint).",
+        _of_the_only_pair,
+        "There may be more than two support vectors. Then take the largest eigenvalue of C (a change v of w "
+        "changes a_bar by -C v: first hint).",
         _of_covariance(eigenvalue=lambda values: np.sqrt(values[-1])),
-        "You took the root of the eigenvalue, a standard deviation. C itself multiplies the step: take the "
-        "variance.",
+        "You took the root of the largest eigenvalue, a standard deviation. C (a change v of w changes a_bar "
+        "by -C v: first hint) itself multiplies the step: take the eigenvalue, a variance.",
         _of_covariance(lambda A, q: np.cov(A[q > 0].T, bias=True)),
-        "Your covariance counts all support vectors the same. They count q_i times (aweights=q).",
+        "Your covariance counts all support vectors the same. They count q_i times (in np.cov: aweights=q, "
+        "bias=True).",
+        _of_covariance(lambda A, q: np.cov(A[q > 0].T)),
+        "Your covariance counts all support vectors the same, as in a sample. They count q_i times (in "
+        "np.cov: aweights=q, bias=True).",
         _of_covariance(lambda A, q: np.cov(A.T, bias=True)),
-        "Your covariance counts all points the same. They count q_i times (aweights=q).",
+        "Your covariance counts all points the same. They count q_i times (in np.cov: aweights=q, "
+        "bias=True).",
+        _of_covariance(lambda A, q: np.cov(A.T)),
+        "Your covariance counts all points the same, as in a sample. They count q_i times (in np.cov: "
+        "aweights=q, bias=True).",
+        _of_covariance(_around(weights=_held)),
+        "You sum over the support vectors without weights. Each counts q_i times in C (a change v of w "
+        "changes a_bar by -C v: first hint).",
+        _of_covariance(_around(_mean_held, _held)),
+        "You sum over the support vectors without weights, around their mean. Each counts q_i times in C (a "
+        "change v of w changes a_bar by -C v: first hint), and its centre is a_bar = q @ A.",
+        _of_covariance(_around(weights=lambda A, q: _held(A, q) / np.count_nonzero(q))),
+        "You average over the support vectors without weights. Each counts q_i times in C (a change v of w "
+        "changes a_bar by -C v: first hint).",
+        _of_covariance(_around(weights=lambda A, q: np.ones(len(A)))),
+        "You sum over all points without weights. Each counts q_i times in C (a change v of w changes a_bar "
+        "by -C v: first hint).",
+        _of_covariance(_around(weights=lambda A, q: np.full(len(A), 1 / len(A)))),
+        "You average over all points without weights. Each counts q_i times in C (a change v of w changes "
+        "a_bar by -C v: first hint).",
+        _of_covariance(lambda A, q: np.cov(A.T, aweights=_at_score_one(A, q), bias=True)),
+        "You weigh all points by exp(-a.w_hat). Only the support vectors have a share left: each counts q_i "
+        "times.",
+        _of_covariance(lambda A, q: np.cov(A.T, aweights=_at_length_one(A, q), bias=True)),
+        "You weigh all points by exp(-a.w) at the best w of length one. Only the support vectors have a "
+        "share left: each counts q_i times.",
+        _of_covariance(_around(weights=_at_score_one)),
+        "You subtract a_bar, but weigh all points by exp(-a.w_hat). Only the support vectors have a share "
+        "left: each counts q_i times.",
+        _of_covariance(_around(weights=lambda A, q: q**2)),
+        "You squared the q_i. Each support vector counts q_i times; rows whose squares are summed take "
+        "sqrt(q_i).",
+        _of_covariance(_around(_mean)),
+        "Your matrix has the wrong centre, the mean of all points. In C (a change v of w changes a_bar by "
+        "-C v: first hint) subtract a_bar = q @ A.",
+        _of_covariance(_around(_mean_held)),
+        "Your matrix has the wrong centre, the mean of the support vectors. In C (a change v of w changes "
+        "a_bar by -C v: first hint) subtract a_bar = q @ A.",
         _of_covariance(lambda A, q: (A.T * q) @ A),
-        "q_i a_i a_i^T, summed, has an eigenvalue along w_hat. C is a covariance: subtract a_bar first.",
+        "q_i a_i a_i^T, summed, has an eigenvalue along w_hat. In C (a change v of w changes a_bar by -C v: "
+        "first hint) a_bar is subtracted first.",
         _of_covariance(lambda A, q: np.cov(A.T, aweights=q)),
         "np.cov divides as for a sample. The q_i add up to one: bias=True.",
         _of_covariance(lambda A, q: np.diag(q) - np.outer(q, q)),
         "That is the covariance of the weights alone, with no points in it: diag(q) - q q^T belongs between "
         "A^T and A.",
+        lambda A, q: 4 / _longest_step(A, q),
+        "You turned the fraction over: a longer mu_hat allows a longer step, a larger eigenvalue a shorter "
+        "one.",
         lambda A, q: 1 / _longest_step(A, q),
         "That is 1 / eta*.",
+        lambda A, q: np.complex128(_longest_step(A, q)),
+        "The number is right, but it is complex: np.linalg.eigvals does that where rounding makes a matrix a "
+        "little asymmetric. C (a change v of w changes a_bar by -C v: first hint) is symmetric: "
+        "np.linalg.eigvalsh has real eigenvalues.",
     ),
 )
 

@@ -608,9 +608,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Left and middle: how far the two margins and the upper bound are from $\hat\mu$. Where the
-# curve of $\bar a_t$ dips, its direction is near that of $\hat w$. Right: the angle of $w_t$, proved and
-# true.
+# **Figure 2.** Left and middle: how far the two margins and the upper bound are from $\hat\mu$; in the middle
+# two curves end where rounding begins. Where the curve of $\bar a_t$ dips, its direction is near that of
+# $\hat w$. Right: the angle of $w_t$, proved and true.
 
 # %% [markdown]
 # On the right of Figure 2, part 3 alone proves little about the *angle* of $w_t$ (question 2 asks why). By
@@ -626,9 +626,10 @@ show(
 # or grow?
 #
 # A step of length $\eta$ is $\eta\,\bar a / \lVert \bar a \rVert$, and $\lVert \bar a \rVert$ is about
-# $\hat\mu$. So a step moves $w$ by about $\eta$ along $\hat w$, and by $\eta\,\bar a_\perp / \hat\mu$ at
-# right angles to it, where $\bar a_\perp$ is that part of $\bar a$. The weights settle if $\bar a_\perp$ dies
-# out.
+# $\hat\mu$. So a step moves $w$ by about $\eta$ along $\hat w$, and by $\eta\,\bar a_\perp / \hat\mu$ across
+# it, where $\bar a_\perp$ is the part of $\bar a$ at right angles to $\hat w$. The weights settle if
+# $\bar a_\perp$ dies out: then $\bar a \to \hat a$, and as the points on the edge are affinely independent,
+# this forces $q \to \hat q$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.4: How long may a step be?
@@ -636,7 +637,8 @@ show(
 # ★★★ · 12 minutes
 #
 # You hold the signed points and the best weights $\hat q$. As above, the other points have no share left,
-# and $|\ell'(u)| = e^{-u}$. Predict the step length $\eta^*$ up to which $\bar a_\perp$ dies out.
+# and $|\ell'(u)| = e^{-u}$. Predict the step length $\eta^*$ up to which $\bar a_\perp$ dies out. (The text
+# after the check begins with the answer.)
 #
 # <details><summary>Hint: a change of the weights</summary>
 #
@@ -654,7 +656,7 @@ show(
 # %%
 @exercise("02.4")
 def longest_step(A, q):
-    """eta*: a number, for signed points A (n, d) and their best weights q (n,)."""
+    """eta*: a number, for signed points A (n, d) and their best weights q (n,), which add up to one."""
     ### BEGIN SOLUTION
     # C w_hat = 0, as support vectors score alike: a step takes a_perp to (I - eta C / mu_hat) a_perp
     C = np.cov(A.T, aweights=q, bias=True)
@@ -667,20 +669,25 @@ check("02.4", longest_step)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Let $C = \sum_i \hat q_i\,(a_i - \hat a)(a_i - \hat a)^\top$, the **covariance** of the signed points under
-# the best weights, and let $\sigma$ be its largest eigenvalue. A short change $v$ of $w$ changes $\bar a$ by
-# $-Cv$. All support vectors have the same score, so $C\hat w = 0$, and of a step only the part
-# $\eta\,\bar a_\perp / \hat\mu$ counts. It turns $\bar a_\perp$ into
-# $(I - \eta\, C / \hat\mu)\, \bar a_\perp$.
-#
-# Now $\bar a_\perp = \bar a - \hat a = \sum_i (q_i - \hat q_i)\, a_i$, where the factors add up to 0. So
-# $\bar a_\perp$ lies in the span of the differences of support vectors, and there the eigenvalues of $C$ are
-# positive. Hence the eigenvalues of $I - \eta\, C / \hat\mu$ are below 1 there, and the least is
-# $1 - \eta\sigma/\hat\mu$. To first order, $\bar a_\perp$ dies out if this is above $-1$. So the weights
-# settle if
+# the best weights, and let $\sigma$ be its largest eigenvalue. To first order, the weights settle if
 #
 # $$\eta < \eta^* = \frac{2 \hat\mu}{\sigma} .$$
 #
-# A longer step overshoots: it turns a part of $\bar a_\perp$ round and makes it longer.
+# Steps above $\eta^*/2$ overshoot: they turn a part of $\bar a_\perp$ round. Above $\eta^*$ some such part
+# also gets longer.
+#
+# <details><summary>Derivation</summary>
+#
+# A short change $v$ of $w$ changes $\bar a$ by $-Cv$. All support vectors have the same score, so
+# $C\hat w = 0$, and of a step only the part $\eta\,\bar a_\perp / \hat\mu$ counts. It turns $\bar a_\perp$
+# into $(I - \eta\, C / \hat\mu)\, \bar a_\perp$.
+#
+# Now $\bar a_\perp = \bar a - \hat a = \sum_i (q_i - \hat q_i)\, a_i$, where the factors add up to 0. So
+# $\bar a_\perp$ lies in the span of the differences of support vectors, and there the eigenvalues of $C$ are
+# positive: $v^\top C v = \sum_i \hat q_i\,((a_i - \hat a) \cdot v)^2$ is 0 only if $v$ is at right angles to
+# all differences. Hence the eigenvalues of $I - \eta\, C / \hat\mu$ are below 1 there, and the least is
+# $1 - \eta\sigma/\hat\mu$. To first order, $\bar a_\perp$ dies out if this is above $-1$. $\square$
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.8 Thirty problems in six dimensions

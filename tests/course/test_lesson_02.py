@@ -118,6 +118,14 @@ def test_the_gradients_weights_settle_below_the_longest_step(lesson, n, d):
             assert (bound < 1.001 * lesson["upper_bound"](best, A)) == settles
 
 
+def test_no_hint_on_the_longest_step_scales_the_weights(signed):
+    """With weights that do not add up to one, right answers differ: the reference gives none."""
+    weights = np.full(12, 1 / 12)
+    assert longest_step(signed, weights) > 0
+    with pytest.raises(ValueError, match="add up to one"):
+        longest_step(signed, 2 * weights)
+
+
 def test_the_lessons_sets_keep_what_the_longest_step_assumes(lesson):
     """All points on the edge have weight, and are affinely independent."""
     for A in map(lesson["draw"], range(240)):

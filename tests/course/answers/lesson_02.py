@@ -38,6 +38,15 @@ def two_points_by_pinv(a, b):
     return b / (b @ b) if weights[0] < 0 else weights @ A
 
 
+def two_points_a_alone_or_both(a, b):
+    w = a / (a @ a)
+    return w if b @ w >= 1 else np.linalg.lstsq(np.stack([a, b]), np.ones(2), rcond=None)[0]
+
+
+def two_points_b_alone_or_both(a, b):
+    return two_points_a_alone_or_both(b, a)
+
+
 def two_points_shorter_if_acute(a, b):
     A, shorter = np.stack([a, b]), min(a, b, key=lambda point: point @ point)
     return shorter / (shorter @ shorter) if a @ b > 0 else np.linalg.solve(A @ A.T, np.ones(2)) @ A
@@ -74,6 +83,15 @@ def angle_unnormalised_weights(w, lam, A):
     between = np.arccos(w @ bar / np.linalg.norm(w) / np.linalg.norm(bar))
     first, second = np.arccos(np.clip(margins, -1, 1))
     return np.degrees(min(first, between + second))
+
+
+def angle_from_the_gaps(w, lam, A):
+    """sqrt(2 gap) for the angles that part 3 proves."""
+    bar = lam @ A / lam.sum()
+    length = np.linalg.norm(bar)
+    gaps = np.array([1 - (A @ v).min() / np.linalg.norm(v) / length for v in (w, bar)])
+    first, second = np.degrees(np.sqrt(2 * gaps.clip(0)))
+    return min(first, np.degrees(np.arccos(w @ bar / np.linalg.norm(w) / length)) + second)
 
 
 def angle_averaged(w, lam, A):
@@ -135,6 +153,21 @@ def step_around_the_mean(A, q):
     return 2 * np.linalg.norm(q @ A) / np.linalg.eigvalsh((apart.T * q) @ apart)[-1]
 
 
+def step_by_hand(A, q, weights=None, centre=None, length=None, number=lambda C: np.linalg.eigvalsh(C)[-1]):
+    """Twice the length of a_hat over the largest eigenvalue of C, or with one of these replaced."""
+    a_hat, weights = q @ A, q if weights is None else weights
+    apart = A - (a_hat if centre is None else centre)
+    C = sum(weight * np.outer(a, a) for weight, a in zip(weights, apart, strict=True))
+    with np.errstate(divide="ignore"):  # an eigenvalue may come out as 0
+        return 2 * np.linalg.norm(a_hat if length is None else length) / number(C)
+
+
+def step_of_a_pair(A, q, order):
+    """C's eigenvalue for two support vectors, with the first two of some order."""
+    i, j = [k for k in order if q[k] > 0][:2]
+    return 2 * np.linalg.norm(q @ A) / (q[i] * q[j] * np.linalg.norm(A[i] - A[j]) ** 2)
+
+
 def side_by_slsqp(A):
     """Each point's own w, by a general-purpose solver that knows no weights."""
     found = []
@@ -182,6 +215,8 @@ ANSWERS = {
             two_points_middle_of_both,
             two_points_clipped_late,
             two_points_by_pinv,
+            two_points_a_alone_or_both,
+            two_points_b_alone_or_both,
             two_points_shorter_if_acute,
             two_points_turned,
         ],
@@ -191,6 +226,7 @@ ANSWERS = {
         "wrong": [
             angle_with_the_better_margin,
             angle_unnormalised_weights,
+            angle_from_the_gaps,
             angle_averaged,
         ],
     },
@@ -216,6 +252,23 @@ ANSWERS = {
             step_from_the_origin,
             step_of_the_widest_pair,
             step_around_the_mean,
+            lambda A, q: step_by_hand(A, q, number=lambda C: np.linalg.eigvalsh(C).min()),
+            lambda A, q: step_by_hand(A, q, number=lambda C: np.linalg.svd(C)[1][-1]),
+            lambda A, q: step_by_hand(A, q, number=np.linalg.norm),
+            lambda A, q: step_by_hand(A, q, number=lambda C: C.diagonal().max()),
+            lambda A, q: step_by_hand(A, q, number=lambda C: C.trace() / len(C)),
+            lambda A, q: step_by_hand(A, q, weights=q > 0),
+            lambda A, q: step_by_hand(A, q, weights=q > 0, centre=A[q > 0].mean(axis=0)),
+            lambda A, q: step_by_hand(A, q, weights=(q > 0) / (q > 0).sum()),
+            lambda A, q: step_by_hand(A, q, weights=np.ones(len(A))),
+            lambda A, q: step_by_hand(A, q, weights=q**2),
+            lambda A, q: step_by_hand(A, q, weights=np.exp(-A @ (q @ A) / np.linalg.norm(q @ A) ** 2)),
+            lambda A, q: step_by_hand(A, q, centre=A[q > 0].mean(axis=0)),
+            lambda A, q: step_by_hand(A, q, length=A.mean(axis=0)),
+            lambda A, q: step_by_hand(A, q, length=A[q > 0].mean(axis=0)),
+            lambda A, q: step_of_a_pair(A, q, range(len(q))),
+            lambda A, q: step_of_a_pair(A, q, np.argsort(-q)),
+            lambda A, q: 4 / step_by_hand(A, q),
             step_where(lambda longest, A, q: 2 * longest),
             step_where(lambda longest, A, q: longest**2),
             step_where(lambda longest, A, q: -longest),
