@@ -672,22 +672,6 @@ def fallen(W, layers, p):
     return 1 - (loss_at(W, layers, p) - least) / (loss_at(layers[0], layers, p) - least)
 
 
-def pull(W, layers, p=1.0):
-    """The negative slope of `loss_at` at W, (trials, d, d)."""
-    W = W.detach().requires_grad_()
-    return -torch.autograd.grad(loss_at(W, layers, p).sum(), W)[0]
-
-
-def descended(W, layers, p, far):
-    """W after steps of 0.03 until each is `far` (trials, 1, 1) from the layers' W_0, or after 80 of them."""
-    for _ in range(80):
-        short = (W - layers[0]).norm(dim=(1, 2), keepdim=True) < far
-        if not short.any():
-            break
-        W = W + 0.03 * short * unit(pull(W, layers, p))
-    return W
-
-
 def cases(name):
     """What 18.5 and 18.6 compare: (where, what) -> cosines by ten learned and ten unseen, (2, runs, heads).
 
