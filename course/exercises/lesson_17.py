@@ -360,15 +360,20 @@ def _level(way, log_g, eta, a):
 
 
 # --------------------------------------------------------------------------- 17.4 how an error fades
+def _direction(W):
+    return W / np.linalg.norm(W)
+
+
 def _fade_by(
+    W_hat=lambda rows, lam: _direction(lam @ rows),
     weights=lambda rows, lam, u: lam * np.exp(-rows @ u),
     across=lambda pull, unit: pull - (pull @ unit) * unit,
     over=lambda pull, rows, lam, unit: pull @ unit,
 ):
-    """An answer from how hard each row pulls, the part of the sum that counts, and what it is divided by."""
+    """An answer from W_hat, how hard each row pulls, the part of the sum that counts, and the divisor."""
 
     def answer(rows, lam, u):
-        unit = lam @ rows / np.linalg.norm(lam @ rows)
+        unit = W_hat(rows, lam)
         pull = weights(rows, lam, u) @ rows
         return across(pull, unit) / over(pull, rows, lam, unit)
 
@@ -376,6 +381,10 @@ def _fade_by(
 
 
 _in_order = _fade_by()
+
+
+def _pull(rows, lam, u):
+    return (lam * np.exp(-rows @ u)) @ rows
 
 
 def _fade(rows, lam, u):
@@ -422,7 +431,7 @@ FADE = Exercise(
         _fade_by(weights=lambda rows, lam, u: lam * np.exp(rows @ u)),
         "The sign of the exponent: a row whose lead is longer by <A, u> pulls *less*.",
         _linear,
-        "That is the limit of a small u, -M u. Here u need not be small: keep the exponential.",
+        "That is linear in u, the limit of a small u. Here u need not be small: keep the exponential.",
         _fade_by(weights=lambda rows, lam, u: np.exp(-rows @ u)),
         "lambda is missing: on the remainder, where u = 0, the rows pull in the ratio of lambda.",
         _fade_by(weights=lambda rows, lam, u: np.exp(-rows @ u) / lam),
@@ -442,9 +451,32 @@ FADE = Exercise(
         _fade_by(over=lambda pull, rows, lam, unit: np.linalg.norm(lam @ rows)),
         "That divides by the pull along W_hat for u = 0. With u it is another.",
         _fade_by(over=lambda pull, rows, lam, unit: np.linalg.norm(lam @ rows) * (pull @ unit)),
-        "You divide by how hard the rows pull in all. Along W_hat each of them has only the part mu.",
+        "You divide by how hard the rows pull in all, which is also pull @ W_mm. Along W_hat each of them "
+        "has only the part mu_hat.",
         _fade_by(over=lambda pull, rows, lam, unit: (pull @ unit) / np.linalg.norm(lam @ rows)),
-        "Along W_hat each row has the part mu: that counts once, in the pull along W_hat.",
+        "Along W_hat each row has the part mu_hat: that counts once, in the pull along W_hat.",
+        _fade_by(over=lambda pull, rows, lam, unit: (pull @ unit) * (lam @ rows @ rows.T @ lam)),
+        "You multiply by mu_hat: along W_hat each row has the part mu_hat, so divide.",
+        _fade_by(W_hat=lambda rows, lam: lam @ rows),
+        "W_hat has length 1: divide W_mm by its length before you take parts along it.",
+        _fade_by(W_hat=lambda rows, lam: lam @ rows / (lam @ rows @ rows.T @ lam)),
+        "W_hat has length 1: divide W_mm by its length, not by the square of its length.",
+        _fade_by(W_hat=lambda rows, lam: _direction(rows.sum(0))),
+        "W_hat is the direction of W_mm, the sum of the rows *times lambda*.",
+        lambda rows, lam, u: (
+            (_pull(rows, lam, u) - lam @ rows) / (_pull(rows, lam, u) @ _direction(lam @ rows))
+        ),
+        "Take off the part along W_hat of *this* pull, not the pull at u = 0.",
+        lambda rows, lam, u: _pull(rows, lam, u) / np.linalg.norm(lam @ rows) - _direction(lam @ rows),
+        "Two mistakes: take off the part along W_hat of *this* pull, not the pull at u = 0, and divide by "
+        "this part's length.",
+        lambda rows, lam, u: _pull(rows, lam, u) - lam @ rows,
+        "That is by how much the pull differs from that at u = 0. Instead take off the part along W_hat of "
+        "*this* pull, and divide by this part's length.",
+        lambda rows, lam, u: (_in_order(rows, lam, u) @ u) * u / (u @ u),
+        "With more rows u does not fall straight towards 0: take all that is across W_hat.",
+        _fade_by(weights=lambda rows, lam, u: lam * np.exp(-rows @ u / np.linalg.norm(lam @ rows))),
+        "mu_hat does not belong in the exponent: with u a lead is longer by <A, u>.",
         _fade_by(over=lambda pull, rows, lam, unit: np.linalg.norm(pull - (pull @ unit) * unit)),
         "That has the length 1 whatever u is. Divide by the part of the pull along W_hat.",
         _fade_by(

@@ -1,4 +1,4 @@
-"""Lesson 17. The numbers that it marks "not run here": other seeds, another size, and an integral for all.
+"""Lesson 17. The numbers that it marks "not run here" (other seeds, an integral for all), and another size.
 
 Counts may differ by one on other processors: a run may be off by just about one per cent.
 """

@@ -62,6 +62,15 @@ def fade_by_differences(rows, lam, u, sign=-1.0, power=1.0, level=lambda total: 
     return -(np.array(slope) - (unit @ slope) * unit)
 
 
+def fade_row_by_row(rows, lam, u, forth=lambda W_mm, rows: W_mm / math.hypot(*W_mm), bend=1.0, less=None):
+    """The rows' pulls added up one by one, less their part along `forth`, or less what `less` gives."""
+    rows, u = np.asarray(rows, float), np.asarray(u, float)
+    forth = forth(sum(one * A for one, A in zip(lam, rows, strict=True)), rows)
+    pull = sum(one * math.exp(-bend * (A @ u)) * A for one, A in zip(lam, rows, strict=True))
+    off = forth * (forth @ pull) if less is None else less(pull, forth)
+    return (pull - off) / (forth @ pull)
+
+
 def plain_by_integrating(rows, lam, c, eta, j, r=remainder_by_kkt, long=1.0, read=np.mean):
     """s from each row and the remainder, and the step e^(mu R) dR = eta s ||W_mm|| dj."""
     s = read(c * np.exp(-rows @ r(rows, lam, c)) / lam)
@@ -149,6 +158,21 @@ ANSWERS = {
             lambda rows, lam, u: (d := fade_by_differences(rows, lam, u)) / math.hypot(1, np.linalg.norm(d)),
             lambda rows, lam, u: (d := fade_by_differences(rows, lam, u)) / np.linalg.norm(d),
             lambda rows, lam, u: np.linalg.norm(fade_by_differences(rows, lam, u)),
+            lambda rows, lam, u: fade_by_differences(rows, lam, u) / lam.sum(),
+            lambda rows, lam, u: fade_row_by_row(rows, lam, u, forth=lambda W_mm, rows: W_mm),
+            lambda rows, lam, u: fade_row_by_row(rows, lam, u, forth=lambda W_mm, rows: W_mm / (W_mm @ W_mm)),
+            lambda rows, lam, u: fade_row_by_row(
+                rows, lam, u, forth=lambda W_mm, rows: rows.mean(0) / np.linalg.norm(rows.mean(0))
+            ),
+            lambda rows, lam, u: fade_row_by_row(rows, lam, u, less=lambda pull, forth: lam @ rows),
+            lambda rows, lam, u: (
+                fade_row_by_row(rows, lam, u, less=lambda pull, forth: lam @ rows)
+                * (np.exp(-rows @ u) @ lam / math.sqrt(lam.sum()))
+            ),
+            lambda rows, lam, u: fade_row_by_row(
+                rows, lam, u, less=lambda pull, forth: pull - (pull @ u) * u / (u @ u)
+            ),
+            lambda rows, lam, u: fade_row_by_row(rows, lam, u, bend=1 / math.sqrt(lam.sum())),
             lambda rows, lam, u: fade_by_differences(rows, lam, u) + lam @ rows / np.linalg.norm(lam @ rows),
             lambda rows, lam, u: 0 * u,
         ],
