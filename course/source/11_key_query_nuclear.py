@@ -92,7 +92,8 @@ d, trials = 10, len(X)
 # these two is divided by its own Frobenius norm, and every step has Frobenius norm 0.1. $K$ and $Q$ have
 # $m = d$ columns and start where torch starts an `nn.Linear`; $W$ itself starts from zero.
 #
-# The helper `compared` solves the SVM of the tokens that a $W$ selects (section 11.2).
+# The helper `compared` solves the SVM of the tokens that a $W$ selects (section 11.2), and returns cosine,
+# solution and logits.
 
 
 # %%
@@ -176,7 +177,7 @@ show(
     alt="Left: mean cosines against steps; W rises to 1 with W_fro and stays below 0.9 with W_nuc, (K, Q) "
     "comes near 1 with W_nuc and stays below 0.9 with W_fro. Middle and right: the six largest singular "
     "values of one problem, relative to the first; for W all six end at those of W_fro, marked by diamonds, "
-    "within a factor of about 5; for (K, Q) one stays near the first, as W_nuc has two, a third near .03.",
+    "within a factor of about 5; for (K, Q) the second ends at .55, that of W_nuc is .69, a third near .03.",
 )
 
 # %% [markdown]
@@ -184,7 +185,7 @@ show(
 # (black to pale: first to sixth); diamonds: those of its $W_{\mathrm{fro}}$ and $W_{\mathrm{nuc}}$.
 #
 # Each way of training comes near its own solution, and stays away from the other. On the right of Figure 1
-# two singular values stay large, as many as $W_{\mathrm{nuc}}$ has.
+# two singular values end large, as many as $W_{\mathrm{nuc}}$ has; the third lingers near .03.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.2 The SVM of keys and queries
@@ -317,11 +318,12 @@ nuclear = solution.value.numpy()
 #
 # <details><summary>Why 1, and no other value?</summary>
 #
-# At rest $K = S Q$ has the Frobenius norm of $Q$: so $\lVert S \rVert_{\mathrm{op}} \ge 1$. Let it be larger,
-# at a left singular vector $\xi$. As $K = S S^\top K$, the columns of $K$ are orthogonal to $\xi$. So the
-# rank of $K$ is below $d = m$, and $K e = 0$ for some $e \ne 0$. As $K^\top K = Q^\top Q$, also $Q e = 0$:
-# the pair has a free column, along which such a rest repels (lesson 04.7, whose $\varepsilon$ is our $2
-# \varepsilon$; that half of it does not use that $L$ is convex).
+# At rest with $W \ne 0$, $K = S Q$ has the Frobenius norm of $Q$: so $\lVert S \rVert_{\mathrm{op}} \ge 1$.
+# Let it be larger, at a left singular vector $\xi$. As $K = S S^\top K$, the columns of $K$ are orthogonal to
+# $\xi$. So the rank of $K$ is below $d = m$, and $K e = 0$ for some $e \ne 0$. As $K^\top K = Q^\top Q$, also
+# $Q e = 0$: the pair has a free column, along which such a rest repels (lesson 04.7, whose $\varepsilon$ is
+# our $2 \varepsilon$; that half of it does not use that $L$ is convex). So descent does not come to rest
+# there, but from exceptional starts.
 # </details>
 #
 # ### With the tokens fixed, the problem is nearly convex
@@ -443,9 +445,9 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why .997, and not 1?
 #
-# In $W_{\mathrm{nuc}}$ the leads that count are all 1. At rest they are $\log (F_{it} / 2 \varepsilon
-# \lambda_{it})$: a small weight or a large $F_{it}$ makes a larger one. So $W$ is not a multiple of
-# $W_{\mathrm{nuc}}$.
+# In $W_{\mathrm{nuc}}$ the leads with $\lambda^{\mathrm{nuc}}_{it} > 0$ are all 1. At rest they are $\log
+# (F_{it} / 2 \varepsilon \lambda_{it})$: a small weight or a large $F_{it}$ makes a larger one. So $W$ is not
+# a multiple of $W_{\mathrm{nuc}}$.
 #
 # These leads are the derivatives of $D$, so that **$W$ is a Lagrange multiplier of the
 # condition $\lVert S \rVert_{\mathrm{op}} \le 1$**. A solver that maximises $D$ returns it.
@@ -466,7 +468,7 @@ assert ((predicted > 0.99 * lengths) & (predicted < lengths)).all(), again.forma
 # of $V$, take the quadratic form of the multiplier at each $(\xi_k, \zeta_k)$, which is not negative, and
 # add these up. As the inner product is 0, $\lVert V \rVert_* \ge \langle V, S \rangle \ge \lVert V
 # \rVert_*$, so that $S$ is a subgradient at $V$. Hence $V$ meets all conditions for a minimum of $J$. There
-# is only one such $V$ if the leads that count fix it on the directions where $S$ has singular value 1.
+# is only one such $V$ if the leads with $F_{it} > 0$ fix it on the directions where $S$ has singular value 1.
 # </details>
 #
 # For the first problem we also solve the nuclear Att-SVM as it is defined, without the helper `compared`.
@@ -576,7 +578,8 @@ check("11.2", another_ridge)
 # \le \lVert V \rVert_* .
 # $$
 #
-# So both are equalities. $V$ is the only such matrix if its leads fix it where $S$ has singular value 1.
+# So both are equalities. $V$ is the only such matrix if its leads with $F_{it} > 0$ fix it where $S$ has
+# singular value 1.
 #
 # The part $W_\perp$ of $W$ orthogonal to $W_{\mathrm{nuc}}$ is also that of $V$. So $1 - \cos$ is nearly
 # $\frac12 (\lVert W_\perp \rVert_F / \lVert V \rVert_F)^2$, where $\lVert V \rVert_F$ grows like the length.
@@ -635,7 +638,7 @@ ax.loglog(radii, beside, "-", color=GREEN, label="regularization path")
 for k, style, color, label in (
     (2, "o", BLUE, r"at rest: ridge $\varepsilon$, $\varepsilon^2$, $\varepsilon^3$"),
     (1, "+", BLACK, r"minimum of $J$, to $\varepsilon^{12}$"),
-    (0, "x", ORANGE, r"exercise 11.2, to $\varepsilon^{12}$"),
+    (0, "x", COLORS["purple"], r"exercise 11.2, to $\varepsilon^{12}$"),
 ):
     points = [row[k][:2] for power, row in resting.items() if k < len(row) and (k or power > 1)]
     ax.loglog(
@@ -664,12 +667,14 @@ assert (abs(beside[2:] / [row[1] for row in rests] - 1) < 0.1).all()  # the runs
 # ## 11.4 When do they get there?
 #
 # A run's own $S$ (section 11.3) says which direction grows. Let $\xi$, $\zeta$ be the singular vectors of $S$
-# with its largest singular value $c = \lVert S \rVert_{\mathrm{op}}$. They are its **leading pair** (lesson
-# 04). The pair's **share** is $\lVert K^\top \xi + Q^\top \zeta \rVert^2$ over four times the cost.
+# with its largest singular value, its **leading pair** (lesson 04), and $c = \xi^\top S\, \zeta$: while they
+# lead, this is $\lVert S \rVert_{\mathrm{op}}$. The pair's **share** is $\lVert K^\top \xi + Q^\top \zeta
+# \rVert^2$ over four times the cost. Once $K^\top \xi = Q^\top \zeta$, it is $\xi^\top W \zeta / \lVert W
+# \rVert_*$ for a balanced pair, the share of lesson 04.6.
 #
-# Small steps follow the flow $K' = M Q - 2 \varepsilon K$, $Q' = M^\top K - 2 \varepsilon Q$: a step of
-# Frobenius norm $\eta$ along a gradient $g$ takes the time $\eta / \lVert g \rVert_F$. ($K$ and $Q$ have a
-# time each; we take the mean.)
+# Small steps follow the flow $K' = M Q - 2 \varepsilon K$, $Q' = M^\top K - 2 \varepsilon Q$: a step $dt\, g$
+# along a gradient $g$ takes the time $dt$, here $\eta / (\lVert g \rVert_F + \varepsilon)$. ($K$ and $Q$ have
+# a time each; we take the mean.)
 
 # %% [markdown]
 # ### Exercise 11.3: How fast does the leading pair grow?
@@ -706,27 +711,29 @@ def share_growth(c, length, time, eps):
 check("11.3", share_growth)
 
 # %% [markdown]
-# **The law.** $K^\top \xi + Q^\top \zeta$ grows at the rate $b c - 2 \varepsilon$, its square at $2 b c - 4
-# \varepsilon$. The nuclear norm of $W$, where it is the cost, grows at the rate $2 b - 4 \varepsilon$. So
+# **The law.** $K^\top \xi + Q^\top \zeta$ grows at the rate $b c - 2 \varepsilon$ (the difference shrinks),
+# its square at $2 b c - 4 \varepsilon$. The nuclear norm of $W$, where it is the cost, grows at the rate
+# $2 b - 4 \varepsilon$. So
 #
 # $$
 # d \log \text{share} = (c - 1)\, 2 b\, dt , \qquad
 # 2 b\, dt = d \log \lVert W \rVert_* + 4 \varepsilon\, dt .
 # $$
 #
-# The sum of all $2 b\, dt$ is a **clock**. Without a ridge it is the logarithm of the length. With one the
-# length soon stands still, and the clock goes on at the rate $4 \varepsilon$.
+# The sum of all $2 b\, dt$ is a **clock**. With no ridge it is the growth of log length, for nearly balanced
+# pairs. With one the length soon stands still, and the clock goes on at the rate $4 \varepsilon$.
 #
 # We test the law on the leading pair of steps 200 to 210, whose share we follow to step 300. Every ten steps
-# have an $S$ of their own, from the sum of their $M\, dt$, and $c = \xi^\top S\, \zeta$ is its value at this
-# pair, not its norm. As $c$ and the growth come from the same steps, this tests the derivation and is no
-# forecast.
+# have an $S$ of their own, from the sum of their $M\, dt$, and $c$ is its value at this pair. As $c$ and the
+# growth come from the same steps, this tests the derivation and is no forecast.
 #
-# At equal clock runs need not be equally near to $W_{\mathrm{nuc}}$, as their $c$ may differ. Are they?
+# The law is for one pair's share and does not yet give the cosine. At equal clock runs need not be equally
+# near to $W_{\mathrm{nuc}}$, as their $c$ may differ. Are they?
 
 # %%
 away, clock, looks = {}, {}, np.arange(10, 1001, 10)
-print("80 problems; medians, steps 200 to 300: clock   log share grows by   law   error  off by over 1/4")
+print("80 problems, medians   step 200   steps 200 to 300")
+print("n, T, d                   share   mean c   clock   log share grows by   law   error   off by over 1/4")
 for n, T, width in ((6, 8, 10), (4, 5, 14)):
     drawn = data.random_tokens(n, T, width, trials=80, seed=1)
     problem = [part.numpy() for part in (drawn.X, drawn.z, drawn.y, drawn.v)]
@@ -746,10 +753,11 @@ for n, T, width in ((6, 8, 10), (4, 5, 14)):
         each = zip(c.T, length[19:30].T, np.diff(time[19:30], axis=0).T, strict=True)
         law = np.log([share_growth(*one, eps) for one in each])
         ticked = clock[n, eps][29] - clock[n, eps][19]
-        row = np.median([ticked, grown, law, abs(law - grown)], axis=1)
+        row = np.median([share[0], 1 + law / ticked, ticked, grown, law, abs(law - grown)], axis=1)
         numbers = *row, (abs(law / grown - 1) > 0.25).sum()
-        print(f"{n}, {T}, {width:<2d} {name:5}", "{:28.1f} {:20.2f} {:5.2f} {:7.3f} {:10d}".format(*numbers))
-        assert row[3] < 0.1 * row[1], again.format("11.3")
+        form = "{:17.2f}{:9.2f}{:8.1f}{:21.2f}{:6.2f}{:8.3f}{:18d}"
+        print(f"{n}, {T}, {width:<2d} {name:5}", form.format(*numbers))
+        assert row[5] < 0.1 * row[3], again.format("11.3")
 
 
 # %%
@@ -803,14 +811,16 @@ show(
 # problems ($6, 8, 10$) against the step.
 
 # %% [markdown]
-# In steps 200 to 300 the law's median error is below a tenth of the median growth. With the ridge it misses
-# 6 and 4 of the 80 by over a quarter.
+# In steps 200 to 300 the law's median error is below a tenth of the median growth. With the ridge it misses 6
+# and 4 of the 80 by over a quarter; we do not know why (near rest steps of 0.1 are not small: 11.3). In the
+# median pairs are hardly faint and $c$ (its mean over the clock) is near 1, but the test is of $c - 1$, not
+# of $c$ as in lesson 04.6.
 #
 # On the left of Figure 3 the runs with and without the ridge are one up to clock 3, as they must be: so far
 # the ridge is too weak to part them. By clock 6.6 the distance has fallen to a third or less, with the ridge
 # in at most 230 steps and without it in over 600, and yet it differs by under a quarter, being smaller
-# without. So far the ridge does little but make the clock run faster (right). Later
-# it also sets where the run ends.
+# without. In the median the ridge so far only speeds the clock (right). Later it also sets where the run
+# ends.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -849,12 +859,9 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 Larger steps
 #
-# Without a ridge the clock is the logarithm of the length, so larger steps should make it run: we take $.1
-# \sqrt j$ at step $j$. So far $K$ and $Q$ were normalised *apart*, each by its own norm, so that they had two
-# times. Normalised *jointly*, by the root mean square of both norms, they share one.
-#
-# Two times unbalance the pair. Is it this that does harm, or that there are two? As a test we keep two
-# times, but let each problem *borrow* their ratio from the run of another.
+# Without a ridge the clock is nearly the growth of log length, so larger steps should make it run: we take
+# $.1 \sqrt j$ at step $j$. So far $K$ and $Q$ were normalised *apart*, each by its own norm, with two times,
+# which unbalance the pair. Normalised *jointly*, by the root mean square of both norms, they share one.
 #
 # <details><summary>Why do two times unbalance the pair?</summary>
 #
@@ -865,11 +872,10 @@ widgets.sliders(
 
 
 # %%
-print("degrees: angle of the mean cosine to W_nuc; imbalance: ||K'K - Q'Q||_F / ||W||_F, median;")
+print("degrees: angle of the mean cosine to W_nuc; imbalance: ||K^T K - Q^T Q||_F / ||W||_F, median;")
 print("sums: mean cosine of the sum of all M dt_K and that of all M dt_Q")
 print("step 2,000                    degrees   length   imbalance   sums")
 ways = {"apart, steps of .1": (0, "apart"), "apart, growing": (0.5, "apart")}
-ways |= {"ratio borrowed, growing": (0.5, "borrowed")}
 ways |= {"joint, steps of .1": (0, "joint"), "joint, growing": (0.5, "joint")}
 for way, (power, kind) in ways.items():
     KQ, moved = KQ0, 0.0
@@ -878,9 +884,6 @@ for way, (power, kind) in ways.items():
         norm = np.linalg.norm(g, axis=(-2, -1), keepdims=True)
         if kind == "joint":  # one norm for both
             norm = np.sqrt((norm**2).mean(axis=0)) * np.ones((2, 1, 1, 1))
-        elif kind == "borrowed":  # the product of both norms stays
-            ratio = np.roll(norm[0] / norm[1], 1, axis=0)
-            norm = np.sqrt(norm[0] * norm[1] * np.stack([ratio, 1 / ratio]))
         dt = 0.1 * step**power / norm
         KQ, moved = KQ + dt * g, moved + dt * M
     V, gram = product(KQ), np.swapaxes(KQ, -1, -2) @ KQ
@@ -888,18 +891,18 @@ for way, (power, kind) in ways.items():
     uneven = np.median(np.linalg.norm(gram[0] - gram[1], axis=(1, 2)) / np.linalg.norm(V, axis=(1, 2)))
     length = np.linalg.norm(V, "nuc", axis=(1, 2)).mean()
     print(f"{way:27} {far:10.0f} {length:8.0e} {uneven:11.1f} {cosine(*moved).mean():8.3f}")
-    assert (far < 5.5) == (way in ("ratio borrowed, growing", "joint, growing"))
-    assert (uneven > 0.4) == (way in ("apart, growing", "ratio borrowed, growing"))
+    assert (far < 5.5) == (way == "joint, growing")
+    assert (uneven > 0.4) == (way == "apart, growing")
 print(f"ridge, at rest {np.degrees(np.arccos(own.mean())):23.0f}")
 
 # %% [markdown]
 # **Growing steps with one time bring our twelve almost as near as the ridge does** (last row: after 4,000
 # steps). Neither is enough alone: one time with steps of 0.1 does not help, and growing steps with two
-# times of their own hardly do.
+# times hardly do, at the same length: so the clock alone does not set the distance.
 #
-# What may do harm? Hardly two times as such, nor an imbalance of .5: with a borrowed ratio the pair has both,
-# and comes as near as with one time. By their own norms $K$ and $Q$ add up sums of $M$ that differ more (last
-# column, which does not rank all rows), while section 11.2 asks for one $S$.
+# With two times and growing steps the pair is least balanced, and its $K$ and $Q$ add up sums of $M$ that
+# differ most (last column), while section 11.2 asks for one $S$. Which of the two does the harm, these rows
+# do not say.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 Where it breaks: too much of a ridge
@@ -914,7 +917,8 @@ print(f"ridge, at rest {np.degrees(np.arccos(own.mean())):23.0f}")
 #
 # ★★☆ · 10 minutes
 #
-# **Predict** from the tokens the weight decay $w$ above which $K = Q = 0$ is stable.
+# **Predict** from the tokens the weight decay $w$ above which $K = Q = 0$ is stable (small starts
+# return to it).
 #
 # <details><summary>Hint: M</summary>
 #
@@ -964,7 +968,7 @@ assert abs(downhill(KQ, ours, ridge)[0][:, lengths > 0.01]).max() < 1e-12  # the
 
 # %% [markdown]
 # Not all do: two of the twelve rest away from zero. Just above the threshold a second rest can be stable
-# beside zero. Small starts end at zero there, and not just below it, as predicted.
+# beside zero. Small starts end at zero there, but not just below it, as predicted.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 Claims and measurements
@@ -973,7 +977,7 @@ assert abs(downhill(KQ, ours, ridge)[0][:, lengths > 0.01]).max() < 1e-12  # the
 # |:---|:---|:---|
 # | public code, cosine: $6, 8, 10$; $4, 5, 14$ | minimum of $J$: .9972; .9960 | means of 80: .9971; .9961 |
 # | $(1 - \cos)\, \text{length}^2$: $\varepsilon^3$ over $\varepsilon$ | minimum of $J$: 1.2 | 12 runs: 1.2 |
-# | growth of a log share, ridge | $(c - 1)$ times the clock, $c$ measured: .20 | .20 (medians of 80) |
+# | log share, ridge: $6, 8, 10$; $4, 5, 14$ | $(c - 1)$ clock, no forecast: .20; .07 | medians: .20; .07 |
 # | small starts end at zero | decay above $\lVert M \rVert_{\mathrm{op}}$ | 12 of 12 above, 0 of 12 below |
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1033,9 +1037,9 @@ assert runs.certificate.isel(certificate_0=-1).min() > 0.98
 # %% [markdown]
 # At lead 100, 29 of the 80 runs from .01 lack a direction of $W_{\mathrm{nuc}}$: a small start lets the first
 # direction outgrow the others (lesson 04) before the leads are large. From then on, by the law of section
-# 11.4, the share of a direction grows only like the power $c - 1$ of the length, in our twelve at most .90 at
-# lead 100. So most are late. (At 4, 5, 14 the large start is farther off still at lead 100, but not at
-# $10^7$.)
+# 11.4 (lesson 04.6 tests it, in its own model, on faint parts and such $c$), a share grows at most like the
+# power $c - 1$ of the length, in our twelve at most .90 at lead 100. So most are late. (At 4, 5, 14 the large
+# start is farther off still at lead 100, but not at $10^7$.)
 #
 # By lead $10^{13}$ 73 of the 80 have the direction, and every relative margin is above .98. But a relative
 # margin hardly sees the cosine: eight of these 80 runs still have one below .98. We do not know where they
@@ -1128,11 +1132,13 @@ show(
 #
 # <details><summary>Would a weight decay of .01 show the same SVM?</summary>
 #
-# Not by section 11.3, which supposes large leads. By exercise 11.2 the mean length rises by 218 as $\log
-# \varepsilon$ falls by 36, so the nuclear norm of $W_{\mathrm{nuc}}$ is about 6. As $\langle S, W \rangle =
-# \lVert W \rVert_*$, the mean lead, weighted by $\lambda_{it}$, is about $194 / 6 \approx 32$ with the
-# paper's ridge. It would fall by $\log (w / 2 \varepsilon) \approx 31$, to about 1. Zero is not stable here:
-# the least threshold is .016.
+# Section 11.3 cannot say, for it needs large leads. By exercise 11.2 the mean length rises by 218 as $\log
+# \varepsilon$ falls by 36, so the nuclear norm of $W_{\mathrm{nuc}}$ is about 6. At rest $\lVert W \rVert_* =
+# \langle S, W \rangle = \sum_{it} \lambda_{it} \Delta_{it}$, and $\sum_{it} \lambda_{it} = \langle S,
+# W_{\mathrm{nuc}} \rangle$ is about $\lVert W_{\mathrm{nuc}} \rVert_*$ (exercise 11.2). So the mean lead,
+# weighted by $\lambda_{it}$, is about $194 / 6 \approx 32$ with the paper's ridge. It would fall by $\log (w
+# / 2 \varepsilon) \approx 31$, to about 1, which is not large. Zero is not stable here: the least threshold
+# is .016.
 # </details>
 
 # %%
@@ -1146,10 +1152,10 @@ progress("11")
 # - At rest a **ridge** on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$. For fixed tokens and
 #   large leads the problem is then nearly convex, and its minimum predicts the public code's .997. As
 #   the ridge shrinks, $1 - \cos$ falls nearly like $1 / \text{length}^2$.
-# - The logarithm of a share grows like $c - 1$ times a clock, without a ridge the logarithm of the length.
-#   Growing steps with one time bring our twelve almost as near as the ridge.
+# - The leading pair's log share grows like $c - 1$ times a clock, which without a ridge is nearly the growth
+#   of log length. Growing steps with one time bring our twelve almost as near as the ridge.
 #
-# All is measured on random tokens of these sizes.
+# The measurements are on small random problems.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
