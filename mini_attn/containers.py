@@ -100,7 +100,7 @@ class PointData(_Data):
     y: Float[Tensor, "*trials n"]
 
     def __post_init__(self):
-        if not isinstance(self.X, Tensor) or self.X.ndim < 2:
+        if not isinstance(dense("X", self.X), Tensor) or self.X.ndim < 2:
             raise ValueError("X must be a tensor of shape (..., n, d): trials, points, coordinates")
         shapes = {"X": self.X.shape, "y": self.X.shape[:-1]}
         self._check_shapes(shapes)
@@ -152,7 +152,7 @@ class TokenData(_Data):
             keys = _keys
         own = None if keys is X else keys
         self._set(X=X, z=z, y=y, v=v, _keys=own, mask=mask, positions=positions)
-        if not isinstance(X, Tensor) or X.ndim < 3:
+        if not isinstance(dense("X", X), Tensor) or X.ndim < 3:
             raise ValueError(
                 "X must be a tensor of shape (..., n, T, d): trials, sequences, tokens, dimension"
             )

@@ -92,20 +92,28 @@ def selected_tokens(attention: Float[Tensor, "*trials n T"]) -> Int[Tensor, "*tr
 
     Read it at the end of training: selection moves late.
 
+    Raises:
+        ValueError: attention that is no dense tensor of floating numbers.
+
     Introduced in lesson 06.
     """
-    return attention.detach().argmax(-1)
+    return _floating("attention", attention, ndim=1).detach().argmax(-1)
+
+
+def _floating(name: str, value, ndim: int) -> Float[Tensor, "*trials n T"]:
+    """The argument called `name`. Raise unless it is a dense tensor of floating numbers."""
+    if not isinstance(dense(name, value), Tensor):
+        raise ValueError(f"{name} must be a tensor (*trials, n, T), got {describe(value)}")
+    if value.ndim < ndim or not value.is_floating_point():
+        raise ValueError(
+            f"{name} must hold floating numbers, (*trials, n, T), got {describe(value)}; use {name}.double()"
+        )
+    return value
 
 
 def _indices(selected: Tensor, logits: Tensor) -> Int[Tensor, "*trials n"]:
     """The selected tokens, checked, on the logits' device and of the type that torch indexes with."""
-    if not isinstance(dense("logits", logits), Tensor):
-        raise ValueError(f"logits must be a tensor (*trials, n, T), got {describe(logits)}")
-    if logits.ndim < 2 or not logits.is_floating_point():
-        raise ValueError(
-            f"logits are {logits.dtype} of shape {tuple(logits.shape)}; expected floating numbers, "
-            "(*trials, n, T): logits.double()"
-        )
+    _floating("logits", logits, ndim=2)
     return token_numbers("selected", selected, logits.shape[:-1], logits.shape[-1], logits.device)
 
 

@@ -61,6 +61,8 @@ def log_excess(
         raise ValueError(
             f"logits must be a tensor of the scores' shape {tuple(data.scores.shape)}; got {describe(logits)}"
         )
+    if not logits.is_floating_point():
+        raise ValueError(f"logits must hold floating numbers, got {logits.dtype}; use logits.double()")
     selected = _one_a_sequence(selected, data)
     chosen = selected[..., None]
     ahead = data.scores.gather(-1, chosen) - data.scores

@@ -100,7 +100,8 @@ def solve_soft(
             "as long"
         )
     selected, real = selected.reshape(X.shape[:-1]), real.reshape(X.shape[:-1])
-    rows = real[..., :, None] & real[..., None, :] & (torch.arange(X.shape[-2]) != selected[..., None])
+    others = torch.arange(X.shape[-2], device=X.device) != selected[..., None]
+    rows = real[..., :, None] & real[..., None, :] & others
     W, slack, value, gap = _at_growing_prices(_Rows(X, selected[..., None], rows), C, tol, 4 * longest**4)
     return SoftSolution(
         W.reshape(*batch, d, d),

@@ -7,7 +7,7 @@ import torch
 
 from mini_attn import geometry, rates, svm
 from mini_attn.arguments import bool_tensor, describe, token_numbers
-from mini_attn.data import every_position, random_tokens
+from mini_attn.data import PointData, TokenData, every_position, random_tokens
 from mini_attn.softmax import softmax
 from mini_attn.sweep import wilson
 from mini_attn.vocabulary import closure, next_tokens
@@ -191,7 +191,10 @@ def test_no_tensor_without_numbers_is_taken(kind):
         "logits": lambda bad: softmax(bad(X)),
         "logits ": lambda bad: geometry.margins(bad(X), number),
         "selected  ": lambda bad: geometry.margins(X, bad(number)),
+        "attention": lambda bad: geometry.selected_tokens(bad(X)),
         "weights": lambda bad: geometry.cosine(z, bad(z)),
+        "X ": lambda bad: TokenData(bad(X), z, label, X[0, 0]),
+        "X  ": lambda bad: PointData(bad(z), label),
         "y ": lambda bad: every_position(X, bad(X[..., 0]), X[0, 0]),
     }
     for name, call in calls.items():

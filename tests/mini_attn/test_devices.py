@@ -182,6 +182,20 @@ def test_other_problems(device):
         assert_same(there.objective, here.objective, device)
 
 
+def test_soft_margins(device):
+    first = torch.zeros(tokens.X.shape[:-1], dtype=torch.long)
+    real = torch.arange(tokens.X.shape[-2]).expand_as(first) < tokens.X.shape[-2] - 1
+    for mask in (None, real):
+        here, there = (
+            svm.solve_soft(
+                tokens.X.to(place), first.to(place), 10.0, None if mask is None else mask.to(place)
+            )
+            for place in (CPU, device)
+        )
+        assert there.value.device.type == there.gap.device.type == device.type
+        assert_same(there.objective, here.objective, device)
+
+
 @pytest.mark.parametrize("name", ["equality", "mask"])
 def test_a_problem_in_two_places_is_refused(device, name):
     problem = problems(device)

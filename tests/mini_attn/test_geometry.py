@@ -84,6 +84,23 @@ def test_outcome_names_what_happened():
     assert geometry.selected_tokens(attention).shape == (4, 2)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([[0.5, 0.5]], "attention must be a tensor .*got list"),
+        (
+            torch.tensor([[1, 0]]),
+            r"floating numbers.*got torch.int64 of shape \(1, 2\); use attention.double",
+        ),
+        (torch.tensor([[True, False]]), "got torch.bool"),
+        (torch.tensor([[0.5, 0.5]]).to_sparse(), "attention must be dense.*to_dense"),
+    ],
+)
+def test_what_is_no_attention_is_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        geometry.selected_tokens(given)
+
+
 def test_outcome_of_a_single_problem():
     tokens = data.toy_one_sequence()
     assert geometry.outcome(torch.tensor([[1.0, 0.0, 0.0]]), tokens).item() == "global"
