@@ -253,26 +253,27 @@ def constants(problem, solution, strengths: Tensor, W: Tensor, trial: int) -> tu
     return float(solution.margin[trial]), float(gap), float(lam @ np.log(c / lam) / lam.sum())
 
 
-def far_off(tokens, problem, solution, strengths: Tensor, step: Tensor) -> Tensor:
-    """How far steps of these lengths, (trials,), end off the remainder, over a step's length, (trials,).
+def grown(tokens, problem, solution, strengths: Tensor, step: Tensor) -> Tensor:
+    """How many times further off the remainder, in the span, 700 steps of these lengths lead, (trials,).
 
-    From R = 1e6 on the remainder, but for a random .01 in each direction of the span: the most in steps 500
-    to 700, and in the span.
+    From R = 1e6 on the remainder, but for a random .01 in each direction of the span.
     """
     law = rates.remainder(problem, solution, strengths)
     unit = solution.value.flatten(1) * solution.margin[:, None]
     generator = torch.Generator().manual_seed(0)
     nudge = torch.randn(unit.shape, generator=generator, dtype=torch.float64)
     W = 1e6 * unit + law.value.flatten(1) + 0.01 * (law.span @ nudge[..., None])[..., 0]
-    W, most = W.view_as(solution.value), torch.zeros(len(step), dtype=torch.float64)
-    for j in range(700):
+    W = W.view_as(solution.value)
+
+    def off(W):
+        w = W.flatten(1)
+        w = w - (w * unit).sum(1, keepdim=True) * unit
+        return ((law.span @ w[..., None])[..., 0] - law.value.flatten(1)).norm(dim=1)
+
+    start = off(W)
+    for _ in range(700):
         W = W + step[:, None, None] * pull(W, tokens)[0]
-        if j >= 500:
-            w = W.flatten(1)
-            w = w - (w * unit).sum(1, keepdim=True) * unit
-            inside = (law.span @ w[..., None])[..., 0]
-            most = torch.maximum(most, (inside - law.value.flatten(1)).norm(dim=1))
-    return most / step
+    return off(W) / start
 
 
 @dataclass(frozen=True)

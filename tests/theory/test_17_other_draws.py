@@ -1,4 +1,4 @@
-"""Lesson 17. The numbers that it marks "not run here" (other seeds, an integral for all), and another size.
+"""Lesson 17. The numbers that it marks by a dagger (other seeds, an integral for all), and another size.
 
 Counts may differ by one on other processors: a run may be off by just about one per cent.
 """
@@ -25,7 +25,7 @@ def kappas(rows, lam):
 
 
 def runs_away(P, tau, R_1):
-    """As in 17.7: where q' = P e^(q - tau (R - R_1)) is infinite."""
+    """As in 17.8: where q' = P e^(q - tau (R - R_1)) is infinite."""
     if tau >= P:
         return math.inf
     return R_1 - math.log1p(-tau / P) / tau if tau else R_1 + 1 / P
@@ -33,7 +33,7 @@ def runs_away(P, tau, R_1):
 
 def test_arrivals_and_changes_of_tokens_on_2300_other_problems():
     """17.4: 2 of 408 arrived runs are off at 600, by 2%, and 1 of 1,460 at 2,000, whose tokens had changed.
-    17.7: 22 of 23 changes are forecast, with one false alarm; the largest R is .82 to 1.25 of R*, and the
+    17.8: 22 of 23 changes are forecast, with one false alarm; the largest R is .82 to 1.25 of R*, and the
     clock at the change 1.17 to 1.48 of that."""
     found = replicate.settled(range(8, 31), weights_to_come, kappas)
     for i, arrived, off in ((1, 408, 2), (2, 1460, 1)):
@@ -101,7 +101,7 @@ def long_steps(seed, factors):
 
 
 def test_the_best_factor_at_another_size(monkeypatch):
-    """17.4: at (4, 5, 10), 2 or 3 eta* comes to one degree first in 36 of 40 problems."""
+    """17.5: at (4, 5, 10), 2 or 3 eta* comes to one degree first in 36 of 40 problems."""
     monkeypatch.setitem(replicate.SIZES, "W", (4, 5, 10))
     factors, best = np.array([0.5, 0.9, 1.1, 1.5, 2, 3, 4, 8]), []
     for seed in (17, 101):
@@ -113,7 +113,7 @@ def test_the_best_factor_at_another_size(monkeypatch):
 
 
 def test_long_steps_may_end_on_other_tokens():
-    """17.4: against .5 eta*, 15 of 120 problems at 4 eta*, 7 of these with a lower loss, and 3 at .9 eta*."""
+    """17.5: against .5 eta*, 15 of 120 problems at 4 eta*, 7 of these with a lower loss, and 3 at .9 eta*."""
     changed, lower = np.zeros(2, dtype=int), 0
     for seed in range(101, 107):
         first, paths = long_steps(seed, (0.5, 0.9, 4))
