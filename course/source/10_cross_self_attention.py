@@ -120,7 +120,7 @@ fig, axes = plt.subplots(1, 2, figsize=(8.4, 4.4), sharey=True)
 for ax, (T, drawn) in zip(axes, plane.items(), strict=True):
     draw_plane(ax, *drawn)
     ends = [geometry.cosine(W, drawn[2], batch_dims=0).item() for W in (drawn[3][-1], drawn[4])]
-    ax.set_title(f"$n = 2$, $T = {T}$: cosines {ends[0]:.3f}, {ends[1]:.3f}")
+    ax.set_title(f"$T = {T}$: cosines {ends[0]:.3f} ($W$), {ends[1]:.3f} ($KQ^\\top$)", fontsize=11)
 axes[1].set_ylabel("")
 show(
     fig,
@@ -138,7 +138,7 @@ show(
 # $K$ and $Q$ are trained.
 #
 # In these two draws, which we picked, both ways of training end close to $W_{\mathrm{mm}}$ (titles: the
-# cosines of $W$ and of $K Q^\top$ to it). With $K$ and $Q$ this is not so in general (lesson 11).
+# cosines to it). With $K$ and $Q$ this is not so in general (lesson 11).
 #
 # **Try it.** Turn the second query until it equals the first. For which tokens of sequence 2 is there still a
 # solution?
@@ -292,14 +292,7 @@ print(f"all {measured.size} logits as predicted")
 # \bar a_i = \sum_{t \ne \alpha_i} \lambda_{it}\, a_{it} .$$
 #
 # So every row of $W_{\mathrm{mm}}$ is a combination of the queries. The rank of $W_{\mathrm{mm}}$ is
-# therefore at most the number of linearly independent queries, which is at most $\min(n, d)$. The
-# cell has 20 trials for each $n$, at $T = 8$ and $d = 10$.
-
-# %%
-for n in (2, 6, 30):
-    several = data.random_tokens(n=n, T=8, d=10, trials=20, seed=0)
-    ranks = torch.linalg.matrix_rank(att_svm(several, several.optimal).value, rtol=1e-4)
-    print(f"n = {n:2d}: rank {ranks.min()} to {ranks.max()}")
+# therefore at most the number of linearly independent queries, which is at most $\min(n, d)$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.5 The paper's data
@@ -309,41 +302,38 @@ for n in (2, 6, 30):
 # `torch.nn.Linear`. We train 100 trials in this way. From the same starts we also take *growing* steps, of
 # length $0.1 \sqrt{j}$ in step $j$ (`train.growing`), which come further.
 #
-# The table compares each last $W$ with the Frobenius and the nuclear SVM (lesson 04's norm) of the tokens it
-# selects, and these two with each other. Then it counts the trials in which these tokens are locally optimal,
-# and those in which they are all the best.
+# The table compares each last $W$ with the Frobenius SVM of the tokens it selects. Then it counts the trials
+# in which these tokens are locally optimal, and those in which they are all the best.
 
 # %%
 cross = data.random_tokens(n=6, T=8, d=10, trials=100, seed=2)
-record_at, curves, between = [1, 3, 10, 30, 60, 100, 200, 400, 700, 1000, 1400, 2000], {}, {}
 draw = torch.rand(100, 10, 10, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 start = (2 * draw - 1) / 10**0.5  # torch.nn.Linear: uniform between -1/sqrt(d) and 1/sqrt(d)
 constant, growing = (models.CrossAttention(10, trials=100, init=start) for _ in range(2))
-runs = {
-    "constant": fit(constant, cross, every=record_at)["W"][1:],
-    "growing": fit(growing, cross, every=[2000], schedule=train.growing)["W"][1:],
-}
-print("          cosine of W to Frobenius   to nuclear   of the two SVMs   locally   all the")
-print("                    mean     least         mean              mean   optimal      best")
-for name, W in runs.items():
-    selected = models.CrossAttention(10, trials=100, init=W[-1]).logits(cross).detach().argmax(-1)
-    fro, nuclear = (att_svm(cross, selected, norm).value for norm in ("fro", "nuc"))
-    curves[name] = [torch.stack([geometry.cosine(w, V) for w in W]) for V in (fro, nuclear)]
-    end, between[name] = [c[-1] for c in curves[name]], geometry.cosine(fro, nuclear).mean()
-    logits = models.CrossAttention(10, trials=100, init=fro).logits(cross)
+record_at = [1, 3, 10, 30, 60, 100, 200, 400, 700, 1000, 1400, 2000]
+path = fit(constant, cross, every=record_at)["W"][1:]
+fit(growing, cross, schedule=train.growing)
+print("          cosine to the SVM   locally   all the")
+print("steps       mean     least    optimal      best")
+for name, model in {"constant": constant, "growing": growing}.items():
+    selected = model.logits(cross).argmax(-1)
+    W_mm = att_svm(cross, selected).value
+    cosine = geometry.cosine(model.W, W_mm)
+    logits = models.CrossAttention(10, trials=100, init=W_mm).logits(cross)
     local = geometry.locally_optimal(cross.scores, logits, selected).sum()
     hit = (selected == cross.optimal).all(-1).sum()
-    row = f"{name:8s}{end[0].mean():16.3f}{end[0].min():10.3f}{end[1].mean():13.3f}"
-    print(f"{row}{between[name]:18.3f}{local:10d}{hit:10d}")
-    assert (end[0].mean() > 0.99) & (0.84 < end[1].mean() < 0.88) & (local >= 99)
+    print(f"{name:8s}{cosine.mean():8.3f}{cosine.min():10.3f}{local:11d}{hit:10d}")
+    assert (cosine.mean() > 0.99) & (local >= 94)
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.5, 3.6))
+limits = [att_svm(cross, constant.logits(cross).argmax(-1), norm).value for norm in ("fro", "nuc")]
 styles = ((BLUE, "-", "o", "Frobenius SVM"), (ORANGE, "--", "s", "nuclear SVM"))
-for cosines, (color, line, marker, name) in zip(curves["constant"], styles, strict=True):
+for W_mm, (color, line, marker, name) in zip(limits, styles, strict=True):
+    cosines = torch.stack([geometry.cosine(W, W_mm) for W in path])
     ax.fill_between(record_at, *(cosines.quantile(q, dim=1) for q in (0.1, 0.9)), color=color, alpha=0.25)
     ax.plot(record_at, cosines.mean(1), line, marker=marker, color=color, label=name)
-ax.axhline(between["constant"], color=BLACK, linestyle=":", linewidth=1.2, label="the two SVMs")
+ax.axhline(geometry.cosine(*limits).mean(), color=BLACK, linestyle=":", linewidth=1.2, label="the two SVMs")
 ax.set(xscale="log", xlabel="step", ylabel="cosine of $W$ to the SVM", ylim=(-0.25, 1.02))
 ax.legend(loc="lower right")
 show(
@@ -355,18 +345,16 @@ show(
 
 # %% [markdown]
 # **Figure 2.** The published experiment again, with its constant steps: means of 100 trials, and bands for
-# the middle 80%. Dotted: the mean cosine between the two SVMs.
+# the middle 80%. The nuclear SVM is that of lesson 04's norm for the same tokens.
 
 # %% [markdown]
 # **On these data $W$ nears the Frobenius SVM of its own choice of tokens, and nearly always the choice is
-# locally optimal.** With growing steps all 100 choices are, and the least cosine is above .999. With constant
-# steps 99 are, and these runs are not finished: the other choice may still change, and the least cosine is
-# .996, in other draws down to .93 (not run here). The cosine to the nuclear SVM ends at .855 or .851, as $W$
-# is near the other SVM: the two have a mean cosine of .851.
+# locally optimal.** With growing steps all 100 choices are, and the least cosine is above .99. With constant
+# steps these runs are not finished: a choice may still change. In five other draws (not run here) growing
+# steps gave the same, constant ones 96 to 100 choices and least cosines from .91.
 #
-# **In a quarter of these trials the choice is not all best** (in other draws 25 to 35%, not run here). The
-# best tokens are always feasible, as six random queries in ten dimensions are linearly independent (10.3).
-# Yet descent selects all of them in only about three quarters of the trials.
+# **In 25 to 35% of the trials, here and in those draws, the choice is not all best.** Yet the best tokens are
+# always feasible, as six random queries in ten dimensions are linearly independent (10.3).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.6 When the query is one of the tokens
@@ -477,9 +465,9 @@ check("10.2", symmetric_part)
 # </details>
 
 # %% [markdown]
-# **The ratio of the first step tends to $T$ as $d \to \infty$.** Along $v$ the terms of all $T$ tokens add
-# up in $g$; across $v$ only the query's own is left. The cell has $r / T$ by the two formulas, on draws of
-# scores alone, and measured on 5,000 sequences, which fix it to about .04.
+# **The ratio of the first step tends to $T$ as $d \to \infty$** (at $T = 2$ from below). Along $v$ the terms
+# of all $T$ tokens add up in $g$; across $v$ only the query's own is left. The cell has $r / T$ by the two
+# formulas, on draws of scores alone, and measured on 5,000 sequences, which fix it to .01 to .03.
 #
 # <details><summary>Why exactly $T$</summary>
 #
@@ -579,11 +567,11 @@ check("10.3", threshold)
 # tokens, times $\sqrt d$, are about standard Gaussians, and the largest has a mean below $\sqrt{2 \log T}$.
 # **So at large $d$ it is $r/d$ that decides, given $T$.**
 #
-# For $1 \le r \ll d$ nearly every token that asks selects itself: for every $\gamma$, $c \ge 2 \sqrt r /
-# (1 + r)$, reached at $\gamma^2 = 1 / (1 + r)$, so $\sqrt d\, c \ge \sqrt{d / r}$ is large. For $r \gg d$ it
-# often does not: as $v$ enters twice, the logit of token $t$ contains $(r - 1)\, \gamma\, \gamma_t$, so a
-# query of positive score prefers the best token, and one of negative score the *worst*. The first step has
-# $r \approx T$ if $T \ll d$: nearly all attend to themselves.
+# Given $T$, for $1 \le r \ll d$ nearly every token that asks selects itself: for every $\gamma$, $c \ge
+# 2 \sqrt r / (1 + r)$, reached at $\gamma^2 = 1 / (1 + r)$, so $\sqrt d\, c \ge \sqrt{d / r}$ is large. For
+# $r \gg d$ it often does not: as $v$ enters twice, the logit of token $t$ contains $(r - 1)\, \gamma\,
+# \gamma_t$, so a query of positive score prefers the best token, and one of negative score the *worst*. The
+# first step has $r \approx T$ if $T \ll d$: nearly all attend to themselves.
 #
 # In training, where the best token asks, one can hardly tell "attend to yourself" from "attend to the best".
 # For $z = x_1$ the lead over $x_t$,
@@ -626,7 +614,7 @@ for (T, d), (W, v, r) in steps.items():
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6, 3.8))
-looks, lines = {8: (BLUE, "o"), 30: (ORANGE, "s")}, dict(zip(steps, 2 * ["-.", "-", "--"], strict=True))
+looks, lines = {8: (BLUE, "o"), 30: (ORANGE, "s")}, dict(zip(steps, 2 * [":", "--", "-"], strict=True))
 grid = np.geomspace(0.1, 10, 17)  # r / d
 for T, d, x, y in dots:
     color, marker = looks[T]
@@ -647,7 +635,8 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Curves: the share of random tokens that select themselves, as foreseen in the form for
-# $r \ge 1$. Dots, with their $d$: the share found after the first step, within .04 of the foreseen one.
+# $r \ge 1$; dotted at the least $d$ for each $T$, full at the largest. Dots, with their $d$: the share found
+# after the first step, within .04 of the foreseen one.
 #
 # **After the first step nearly every random token selects itself at $T = 8$, $d = 40$, and few do at
 # $T = 30$, $d = 10$.** The best token that asks, however, selects itself in more than 99% of the fresh
@@ -666,97 +655,107 @@ show(
 # $v$, and across $v$ its mean is about $\gamma_{i1} - \gamma_{it}$ at large $d$.
 #
 # In *cross-attention* with random queries each of the $n - 1$ others has a factor $z_k \cdot z_i$ of the
-# order $d^{-1/2}$ and of random sign: they are noise of mean 0.
+# order $d^{-1/2}$ and of random sign: over their queries $z_k$ they are noise of mean 0.
 #
 # In *self-attention*, where the best tokens ask, they help in the mean, given a sequence with
 # $\gamma_{i1} \ge 0$. As $g_k x_{k1}^\top$ has the mean $W_1$, each adds in the mean $\eta / n$ times the
 # lead of the form (10.6), which is positive if $b_v \ge b > 0$, as at all sizes above.
 #
-# The table follows descent from zero with growing steps (10.5), at $T = 8$, $d = 10$. It has the share of
-# training sequences that select their best token and, after step 1,000, the shares of new ones that select
-# their best and their worst. In training, a sequence alone, $n = 1$, does not care who asks.
+# The table follows descent from zero with growing steps (10.5), at $T = 8$, $d = 10$: the shares of training
+# and of new sequences that select their best token after steps 1 and 1,000, and the share of trials in which
+# the best tokens are feasible. In training, a sequence alone, $n = 1$, does not care who asks.
+
 
 # %%
-print("            training: step     new sequences:")
-print(" n  query      1     1,000      best   worst")
+def held(W, tokens):
+    """The share of sequences that select their best token, for W (trials, d, d)."""
+    model = models.CrossAttention(W.shape[-1], trials=len(W), init=W)
+    return (model.logits(tokens).argmax(-1) == tokens.optimal).double().mean().item()
+
+
+print("            training: step     new: step")
+print(" n  query       1    1,000       1    1,000   feasible")
 for n, trials in ((1, 1000), (6, 100), (50, 15)):
     drawn = data.random_tokens(n=n, T=8, d=10, trials=trials, seed=2)
     new = data.random_tokens(n=30_000 // trials, T=8, d=10, trials=trials, seed=5)
     new = dataclasses.replace(new, v=drawn.v)
-    own, new_own = by_score(drawn), by_score(new)  # the best token asks
-    other, new_other = dataclasses.replace(own, z=drawn.z), dataclasses.replace(new_own, z=new.z)
     shares = {}
-    for query, tokens, later in (("best", own, new_own), ("random", other, new_other)):
+    for query, tokens, later in (("best", by_score(drawn), by_score(new)), ("random", drawn, new)):
         model = models.CrossAttention(10, trials=trials)
-        W = fit(model, tokens, 1000, schedule=train.growing, every=[1])["W"][1]  # after step 1
-        picks = [m.logits(tokens).argmax(-1) for m in (models.CrossAttention(10, trials, init=W), model)]
-        found = model.logits(later).argmax(-1)
-        hits = picks[0] == 0, picks[1] == 0, found == 0, found == 7
-        shares[query] = [hit.double().mean() for hit in hits]
-        print(f"{n:2d}  {query:6s}" + "{:6.2f}{:10.2f}{:10.2f}{:8.2f}".format(*shares[query]))
-        assert (att_svm(tokens, tokens.optimal).status == "optimal").all()  # the best tokens are feasible
-        assert (geometry.cosine(model.W, att_svm(tokens, picks[1]).value) > 0.99).all()  # W has arrived
-    assert n == 1 or (shares["best"][0] > 0.8 > shares["random"][0]) & (shares["random"][2] < 0.18)
+        W = fit(model, tokens, 1000, schedule=train.growing, every=[1, 1000])["W"][1:]
+        shares[query] = [held(w, seqs) for seqs in (tokens, later) for w in W]
+        row = "{:8.2f}{:9.2f}{:8.2f}{:9.2f}".format(*shares[query])
+        print(f"{n:2d}  {query:6s}{row}{(att_svm(tokens, tokens.optimal).status == 'optimal').mean():11.2f}")
+        chosen = att_svm(tokens, model.logits(tokens).argmax(-1)).value
+        assert geometry.cosine(model.W, chosen).mean() > 0.99  # W has arrived
+    assert n == 1 or (shares["best"][0] > 0.8 > shares["random"][0]) & (shares["random"][3] < 0.18)
 
 # %% [markdown]
 # **The others help if the queries carry the answer, and disturb if they do not.** With random queries the
-# share in training falls with $n$, after step 1,000 too. This is not for lack of steps: by then $W$ is within
-# cosine .99 of the Att-SVM of its choice. Nor are the best tokens infeasible in any of these trials: descent
-# has chosen others. (The cell asserts both.)
+# share in training falls with $n$, after step 1,000 too. This is not for lack of steps: by then $W$ has a
+# mean cosine above .99 to the Att-SVM of its choice, as the cell asserts. Nor are the best tokens infeasible
+# in these draws (at $n = 50$ in others, not run here, in up to a fifth of the trials).
 #
 # **From which $n$ on do they disturb?** We call $\Lambda = (n - 1)(T - 1) / d^2$ the **load** of the others:
-# their rows in the Att-SVM for each of the $d^2$ unknowns of $W$. For $T \ll d$ the share at step 1 is about
-# the chance that $\xi_t + \sqrt \Lambda\, \xi_t'$ is largest where $\xi_t$ is, with $2T$ standard Gaussians
-# $\xi_t, \xi_t'$. Given $T$, only the load counts.
+# their rows in the Att-SVM for each of the $d^2$ unknowns of $W$. And let $\tau = (T - 1) / d$. For large $d$
+# the share at step 1 is about the chance that
 #
-# <details><summary>Why the load</summary>
+# $$\big( 1 + \tau + \sqrt{\Lambda \tau}\, N \big)\, \xi_t + \sqrt{\Lambda + \tau}\; \xi_t'$$
 #
-# Let $\eta / (2 n T \sqrt d)$ be the unit of a logit at step 1. For $T \ll d$, as $|\ell'(0)| = \frac12$, the
-# own logits are about $\xi_t = \sqrt d\, \gamma_{it}$, but for a constant that all $t$ have in common. One
-# other sequence adds $2T \sqrt d\, (z_k \cdot z_i)\, (g_k \cdot x_{it})$. Here $z_k \cdot z_i$ has the
-# variance $1/d$, and $g_k \cdot x_{it}$ about $\lVert g_k \rVert^2 / d$ with $\lVert g_k \rVert^2 \approx
-# (T - 1) / (4 T^2 d)$. So each of the $n - 1$ others adds the variance $(T - 1) / d^2$, with signs at random.
-# In different tokens this noise is nearly independent, as their directions are.
+# is largest where $\xi_t$ is, with standard Gaussians $N, \xi_t, \xi_t'$, all independent. **Given $T$, two
+# numbers decide at step 1: the load and $T/d$.**
+#
+# <details><summary>Why these two</summary>
+#
+# Let $\eta / (2 n T \sqrt d)$ be the unit of a logit at step 1, and $\xi_t = \sqrt d\, \gamma_{it}$. As $d$
+# is large, $|\ell'| \approx \frac12$.
+#
+# *The own term* is $\sum_s (\xi_s - \bar\xi)\, x_{is} \cdot x_{it}$. Here $s = t$ adds $\xi_t$, but for a
+# constant that all $t$ have in common. The $T - 1$ others add about $\xi_t \sum_s (\xi_s - \bar\xi)\,
+# \xi_s / d \approx \tau\, \xi_t$ along $v$, and noise of the variance $\tau$ across.
+#
+# *One other sequence* adds $2T \sqrt d\, (z_k \cdot z_i)\, (g_k \cdot x_{it})$. The first product has the
+# variance $1/d$. The second has, across $v$, about $\lVert g_k \rVert^2 / d$, with $\lVert g_k \rVert^2
+# \approx (T - 1) / (4 T^2 d)$ there. So the $n - 1$ others add the variance $\Lambda$, nearly independent in
+# different tokens, as their directions are. Along $v$, $|e \cdot g_k| \approx \tau / (2T)$, so each adds
+# $\pm (z_k \cdot z_i)\, \tau\, \xi_t$, with the same factor for all $t$: together $N \xi_t$ times the root of
+# $(n - 1)\, \tau^2 / d = \Lambda \tau$.
 # </details>
-
+#
+# The table takes about 6,000 sequences for step 1, and about 600, less at $n = 230$, for step 1,000.
 
 # %%
-def held(T, d, load):
-    """The share of sequences with random queries that select their best token, after steps 1 and 1,000."""
-    n = 1 + round(load * d**2 / (T - 1))
-    drawn = data.random_tokens(n=n, T=T, d=d, trials=600 // n, seed=12)
-    run = fit(models.CrossAttention(d, trials=600 // n), drawn, 1000, schedule=train.growing, every=[1, 1000])
-    logits = (drawn.X @ run["W"][1:, :, None] @ drawn.z[..., None]).squeeze(-1)
-    return (geometry.margins(logits, drawn.optimal.expand(2, -1, -1)) > 0).all(-1).double().mean((1, 2))
-
-
-loads = 0.25, 1, 4
-print("             step 1               T << d            step 1,000")
-print(" T   d" + 3 * "   0.25   1.00   4.00")
+print("                        step 1            step 1,000")
+print(" T   d    n   load   found   foreseen      found")
 for T, d in ((8, 10), (8, 20), (30, 10)):
-    early, late = torch.stack([held(T, d, load) for load in loads]).T
-    xi, noise = np.random.default_rng(8).normal(size=(2, 50_000, T))
-    limit = [((xi + load**0.5 * noise).argmax(1) == xi.argmax(1)).mean() for load in loads]
-    print(f"{T:2d}{d:4d}" + "".join(f"{share:7.2f}" for share in (*early, *limit, *late)))
-    assert T > 8 or (abs(early - torch.tensor(limit)) < 0.1).all()
+    tau, rng = (T - 1) / d, np.random.default_rng(8)
+    (xi, noise), N = rng.normal(size=(2, 50_000, T)), rng.normal(size=(50_000, 1))
+    for n in (1 + round(load * d / tau) for load in (0, 0.25, 1, 4)):
+        load = (n - 1) * tau / d
+        logits = (1 + tau + (load * tau) ** 0.5 * N) * xi + (load + tau) ** 0.5 * noise
+        limit = (logits.argmax(1) == xi.argmax(1)).mean()
+        many = data.random_tokens(n=n, T=T, d=d, trials=6000 // n, seed=12)
+        step = -closed_form(models.CrossAttention(d, trials=6000 // n), many, losses.logistic)()[1]["W"]
+        few = data.random_tokens(n=n, T=T, d=d, trials=600 // n, seed=12)
+        model = models.CrossAttention(d, trials=600 // n)
+        fit(model, few, 1000, schedule=train.growing)
+        early, late = held(step, many), held(model.W, few)
+        print(f"{T:2d}{d:4d}{n:5d}{load:7.2f}{early:8.2f}{limit:11.2f}{late:11.2f}")
+        assert abs(early - limit) < 0.06
+        if n == 58 and d == 10:
+            assert 0.1 < (att_svm(few, few.optimal).status == "optimal").mean() < 0.9
 
 # %% [markdown]
-# **At $T = 8$ equal loads give nearly equal shares** at $d = 10$ and 20: within .1 of each other, after 1,000
-# steps too (not derived), and at step 1 within .1 of the foreseen. At $T = 30$, $d = 10$ the load alone no
-# longer decides: the own term has further parts of the order $T / d$.
+# **In all twelve rows the share at step 1 is within .06 of the foreseen.** It is least exact at $n = 1$, $T =
+# 8$: the own noise is not quite independent of the $\xi_t$. After 1,000 steps equal loads again give nearly
+# equal shares here, within .1 (not derived). At load 4 some of the loss is necessity: at $T = 8$, $d = 10$
+# the best tokens are feasible in about half of the trials (in 3 to 6 of ten, in four draws).
 #
-# **On new sequences random queries help little.** In self-attention, at $n = 50$, the best token that asks is
-# selected in .99 of them. With random queries it is selected in about .15, where a guess has $1/8$. More data
-# could bring it to $1/2$ at most: the label of a new sequence is a coin that neither tokens nor query show,
-# so the best token and the worst are equally likely to be selected.
-#
-# <details><summary>Why who asks matters on new sequences even at $n = 1$</summary>
-#
-# There the best token that asks is selected in .30, against .16 with random queries. From zero, $W = p\,
-# z_1^\top$ with some $p$, so the logits for a new query $z$ are $(z_1 \cdot z)(p \cdot x_t)$. If the best
-# tokens ask, $p$, $z_1$ and $z$ all tend to lean to $v$ or to $-v$, each by the label of its sequence. In the
-# product the label of the old sequence cancels, and it favours the best token of the new one.
-# </details>
+# **On new sequences random queries help little** at $T = 8$, $d = 10$. As $g_k$ is stretched along $v$
+# (10.6), $Wz$ leans to $v$ or $-v$ at step 1, and at $n = 50$ the best token is selected in about .2.
+# Training lowers this to .15, where a guess has $1/8$; if the best tokens ask, it is .99. More data cannot
+# help at step 1: as $z$ is independent of tokens and label, $\mathbb{E}[g z^\top] = 0$. And $1/2$ is the most
+# in any case: as nothing shows the label, a coin, the best token and the worst are equally likely.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.8 Many steps: a rule, or a matrix?
@@ -804,9 +803,9 @@ for n, trials in ((6, 40), (50, 20), (400, 3)):
 # fall, and as $n \to \infty$, $W_{\mathrm{mm}} / \bar b$ tends to $I$ (10.9): there rule and matrix agree.
 #
 # **Why is the rule right with such an error?** Divided by $\bar b$, the lead of a query $z$ over $x$ is
-# $1 - x \cdot z + (z - x)^\top E z$. For independent random unit vectors $x^\top E z$ has the mean
-# square $\varepsilon^2 / d^2$: it is of the size $\varepsilon / d$ (so is $z^\top E z$, as
-# $\mathrm{tr}\, E = 0$), against a lead near 1. That is .5, .23 and .16 at $n = 6$, 50 and 400.
+# $1 - x \cdot z + (z - x)^\top E z$. For random tokens $z$ and $x$, independent, $x^\top E z$ has the mean
+# square $\varepsilon^2 / d^2$, and $z^\top E z$, as $\mathrm{tr}\, E = 0$, at most twice that: both are of
+# the size $\varepsilon / d$, against a lead near 1. That is .5, .23 and .16 at $n = 6$, 50 and 400.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.9 How fast the error falls *(optional)*
@@ -936,10 +935,11 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
     spread = falls * np.hypot(*(e.std(ddof=1) / e.mean() / sets**0.5 for e in (few, more)))
     row = f"{T}{d:3d}{n:6d}{sets:6d}{few.mean():11.2g}{more.mean():8.2g}{falls:10.2g}"
     print(f"{row} ± {spread:.1g}{falls_by(16, d):9.2g}")
-    assert abs(falls - falls_by(16, d)) < 2 * spread, again.format("10.4")
+    assert abs(falls - falls_by(16, d)) < 3 * spread, again.format("10.4")
 
 # %% [markdown]
-# These draws, at $T = 2$ and $d = 2$ and $4$ only, fit the law within two standard errors, and refuse 4.
+# These draws, at $T = 2$ and $d = 2$ and $4$ only, fit the law within two standard errors (ten others, not
+# run here, within three), and refuse 4.
 # The error 1.6 at $d = 10$, $n = 400$ (10.8) is far from small. By this law, to halve a
 # small error at $d = 10$ takes $2^{d-1} = 512$ times the data.
 
@@ -948,15 +948,13 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | end of $W$ (10.5) | SVM of a locally optimal choice | 100 of 100, constant steps 99; cosines from .996 |
-# | rank of $W_{\mathrm{mm}}$ (10.4) | at most $\min(n, d)$ | 2, 6, 10 at $n = 2, 6, 30$, $d = 10$ |
+# | end of $W$ (10.5) | SVM of a locally optimal choice | 100 of 100; with constant steps from 96 |
 # | first step (10.6) | $r / T \to 1$ as $d \to \infty$ | by the formulas 1.5 to 1.03, 1.06 at $T = 8$, 30 |
 # | a random token selects itself (10.6) | $\mathbb{E}\, F(c)^{T-1}$ | within .04 at the six sizes |
 # | other sequences (10.7) | best queries help, random disturb | step 1, $n = 1, 50$: .68, .99; .68, .39 |
-# | random queries, step 1, $T = 8$ (10.7) | load 1/4, 1, 4: .66, .46, .30 | within .1 at $d = 10, 20$ |
+# | random queries, step 1 (10.7) | by the load and $T/d$, from .34 to .69 | within .06 in twelve rows |
 # | new sequences, $n = 50$ (10.7) | best queries carry over, random do not | .99; .15 (a guess: 1/8) |
-# | a rule, $n = 50$ (10.8) | with $bI$ all that ask select themselves | best .99, others .98 |
-# | error of $W_{\mathrm{mm}}$ (10.9) | of the order $n^{-1/(d-1)}$ | within two s.e. at $T = 2$, $d = 2, 4$ |
+# | error of $W_{\mathrm{mm}}$ (10.9) | of the order $n^{-1/(d-1)}$ | within 3 s.e. at $T = 2$, $d = 2, 4$ |
 
 # %% [markdown]
 # ## Questions
@@ -983,13 +981,13 @@ progress("10")
 # ## Summary
 #
 # - $W$ is a $p$ for the keys $x_{it} z_i^\top$, and the rank of $W_{\mathrm{mm}}$ is at most $\min(n, d)$. On
-#   the paper's data descent neared, in at least 99 of 100 trials, the Frobenius SVM of a locally optimal
-#   choice.
+#   the paper's data descent with growing steps neared, in all 100 trials, the Frobenius SVM of a locally
+#   optimal choice.
 # - In self-attention with the best tokens, the ratio $r$ of the first step on endless data tends to $T$ as
-#   $d \to \infty$. In the form nearly all tokens select themselves if $1 \le r \ll d$; if $r \gg d$ many do
-#   not.
-# - Other sequences help the best tokens that ask. They disturb random queries, by the load
-#   $(n - 1)(T - 1) / d^2$ if $T \ll d$, and these help little on new sequences.
+#   $d \to \infty$. In the form, given $T$, nearly all tokens select themselves if $1 \le r \ll d$; if
+#   $r \gg d$ many do not.
+# - Other sequences help the best tokens that ask. They disturb random queries: given $T$, the load
+#   $(n - 1)(T - 1) / d^2$ and $T/d$ say how much at step 1. On new sequences these help little.
 # - At $T = 8$, $d = 10$, $n = 50$ descent learns "attend to yourself" as a rule, though not yet as a matrix:
 #   $W_{\mathrm{mm}} / \bar b$ tends to $I$ only as $n$ grows, and slowly.
 
