@@ -748,10 +748,11 @@ for T, d in ((8, 10), (8, 20), (30, 10)):
             assert 0.1 < (att_svm(few, few.optimal).status == "optimal").mean() < 0.9
 
 # %% [markdown]
-# **In all twelve rows the share at step 1 is within .06 of the foreseen.** It is least exact at $n = 1$, $T =
-# 8$: the own noise is not quite independent of the $\xi_t$. At step 1,000 equal loads give shares within .1
-# of each other here (not derived). At load 4 some of the loss is necessity: at $T = 8$, $d = 10$ the best
-# tokens are feasible in about half of the trials (3 to 6 of ten, in four draws).
+# **In all twelve rows the share at step 1 is within .06 of the foreseen.** It is least exact at $n = 1$ (by
+# .07 at $T = 5$, $d = 15$, not run here): the own noise is not quite independent of the $\xi_t$. At step
+# 1,000 equal loads give shares within .1 of each other here (not derived). At load 4 some of the loss is
+# necessity: at $T = 8$, $d = 10$ the best tokens are feasible in about half of the trials (3 to 6 of ten, in
+# four draws).
 #
 # **On new sequences random queries help little** at $T = 8$, $d = 10$. As $g_k$ is stretched along $v$
 # (10.6), $Wz$ leans to $v$ or $-v$ at step 1, and at $n = 50$ the best token is selected in about .2. Later
