@@ -669,8 +669,8 @@ show(
 # %%
 def held(W, tokens):
     """The share of sequences that select their best token, for W (trials, d, d)."""
-    model = models.CrossAttention(W.shape[-1], trials=len(W), init=W)
-    return (model.logits(tokens).argmax(-1) == tokens.optimal).double().mean().item()
+    logits = models.CrossAttention(W.shape[-1], trials=len(W), init=W).logits(tokens)
+    return (geometry.margins(logits, tokens.optimal) > 0).all(-1).double().mean().item()
 
 
 print("            training: step     new: step")
