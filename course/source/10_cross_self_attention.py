@@ -345,7 +345,7 @@ show(
 
 # %% [markdown]
 # **Figure 2.** The published experiment again, with its constant steps: means of 100 trials, and bands for
-# the middle 80%. The nuclear SVM is that of lesson 04's norm for the same tokens.
+# the middle 80%. Nuclear: with lesson 04's norm. Dotted: the two SVMs' mean cosine.
 
 # %% [markdown]
 # **On these data $W$ nears the Frobenius SVM of its own choice of tokens, and nearly always the choice is
