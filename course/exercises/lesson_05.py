@@ -362,7 +362,7 @@ BROKEN = Exercise(
     misconceptions=known(
         _broken_with(escapes=lambda k, n: True),
         "Your direction is right, but does every lead of token 1 grow along it? With its true key one may "
-        "fall, and then the run stays at the edge: zeros.",
+        "fall, and then the run stays: zeros.",
         _broken_with(sign=-1.0),
         "The sign is reversed: the losers' entries are negative, and the run moves away from their keys.",
         _if_leads_grow(lambda growth: (growth > 0).all(), point=lambda losers: losers.mean(axis=0)),

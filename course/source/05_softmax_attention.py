@@ -214,9 +214,9 @@ check("05.1", output_gradient)
 # %% [markdown]
 # $$\partial_t f = s_t\,(g_t - f).$$
 #
-# A token's logit should rise exactly when its value beats *what the layer returns now*, in proportion to the
-# attention that the token already has. The entries sum to zero, because shifting all logits together changes
-# nothing.
+# So $f$ grows with a token's logit just when the token's value beats *what the layer returns now*, and in
+# proportion to the attention that the token already has. The entries sum to zero, because shifting all logits
+# together changes nothing.
 #
 # From the logits to $p$ it is one more step of the chain rule: $h = K p$, so $\nabla_p f = K^\top \nabla_h
 # f$. A loss $\ell(f)$ multiplies this by $\ell'(f)$. Autograd gives a second opinion, on the mean output of
@@ -329,8 +329,7 @@ print("bound: 1 - s_1 <= 1e-6 from this R on, at 50°, 60°, 90°, 95.7°:", (np
 # lead grows by $\eta \|k_1\|^2 e^{-\Delta_3}$ a step. So $e^{\Delta_3}$ grows by $\eta \|k_1\|^2$ a step
 # (while the steps are small), and after many steps
 #
-# $$k_1 \cdot p \approx \log\left(\eta \|k_1\|^2\, j\right), \qquad
-#   1 - f \approx \frac{1}{\eta \|k_1\|^2\, j}.$$
+# $$k_1 \cdot p \approx \log\left(\eta \|k_1\|^2\, j\right).$$
 #
 # We measure this lead with $\eta = 1$, from $p = 0$, with and without token 2.
 
@@ -366,8 +365,9 @@ for row in zip(times, path @ k1, np.exp(path @ K[1]), without @ k1, predicted, s
 assert abs(without[-1] @ k1 - predicted[-1]) < 0.005
 
 # %% [markdown]
-# Without token 2 the logarithm is right to 0.01 from 1,000 steps on; token 2 then adds 0.06 or 0.07. Ten
-# times as many steps add only $\log 10 = 2.3$ to the lead.
+# Without token 2 the logarithm is right to 0.01 from 1,000 steps on; token 2 then adds 0.06 or 0.07. (Token 1
+# also draws from token 2: the lead grows about $1 + 0.11\, s_2 / s_3$ times as fast, and the surplus dies out
+# as $s_2 / s_3$ falls.) Ten times as many steps add only $\log 10 = 2.3$ to the lead.
 
 # %% slideshow={"slide_type": "subslide"}
 radii = np.linspace(0.5, 30, 60)
@@ -578,9 +578,9 @@ assert h.grad[0] == 0
 # $$b = \sum_{t \neq \alpha} s_t\, (g_\alpha - g_t)$$
 #
 # (which is $g_\alpha - f$, as the $s_t$ sum to one). We call the winner's entry **lost** where the computed
-# bracket is off by more than half of $|b|$. It is lost for good, at the latest, about where $|b|$ is one
-# grain. If all rivals trail by the same lead $\Delta$, then nearly $s_t = e^{-\Delta}$ for each of them.
-# So, if neither $\sum_t (g_\alpha - g_t)$ nor $g_\alpha$ is 0, $|b|$ is one grain at the **wall**
+# bracket is off by more than half of $|b|$. It is lost at least wherever $|b|$ is below $\frac23$ grain (see
+# the fold). If all rivals trail by the same lead $\Delta$, then nearly $s_t = e^{-\Delta}$ for each of them.
+# So, if neither $\sum_t (g_\alpha - g_t)$ nor $g_\alpha$ is 0, $|b|$ falls to one grain at the **wall**
 #
 # $$\Delta^* = 53 \log 2 + \log \frac{\left|\sum_t (g_\alpha - g_t)\right|}{|g_\alpha|}.$$
 #
@@ -597,16 +597,16 @@ assert h.grad[0] == 0
 # On the left, the computed bracket is either 0 or at least a whole grain, and both are off by more than
 # half of $|b|$. On the right, half of $|b|$ is at least $2T$ grains, and $f$ takes no more than $2T$
 # roundings: $T - 1$ sums in the denominator, a quotient, a product, and $T - 1$ sums again. (The rivals'
-# own errors are tiny.) So the entry is lost from $\log \frac32$ behind the wall on, and nowhere earlier
-# than $\log 4T$ before it.
+# own errors are tiny.) So at equal leads the entry is lost for good from $\log \frac32$ behind the wall on,
+# and nowhere earlier than $\log 4T$ before it.
 #
 # </details>
 #
-# **Predict**, for one rival: where is the wall for the values $(1, 0)$; $(1, 0.999)$; $(1001, 1000)$?
+# **Predict**, for one rival: where is the wall for the values $(1, 0)$, and for $(1, 0.999)$?
 #
 # <details><summary>Answer</summary>
 #
-# At 36.7; at 29.8, as the values nearly agree; at 29.8 again: nearly the same ratio.
+# At 36.7; at 29.8, as the values nearly agree.
 #
 # </details>
 
@@ -623,22 +623,8 @@ def wall(g, bits=53):
     return bits * np.log(2) + np.log(abs((g[0] - g).sum() / g[0]))
 
 
-for pair, bits in (([1, 0], 53), ([1, 0.999], 53), ([1001, 1000], 53), ([1, 0], 24), ([1, 0], 8)):
+for pair, bits in (([1, 0], 53), ([1, 0.999], 53), ([1, 0], 24), ([1, 0], 8)):
     print(f"values {pair}, {bits} binary digits: the wall is at a lead of {wall(np.array(pair), bits):.1f}")
-
-many_leads, rng = np.arange(20, 60, 0.05), np.random.default_rng(11)
-first, last = [], []
-for _ in range(300):
-    values = rng.uniform(-2, 2, rng.integers(2, 41))
-    computed, b = brackets(values, many_leads)
-    lost = np.abs(computed / b - 1) > 0.5
-    first.append(many_leads[lost.argmax()] - wall(values))
-    last.append(many_leads[~lost][-1] - wall(values))
-    assert first[-1] >= -np.log(4 * len(values))
-print("300 random sets of 2 to 40 values, leads measured from the wall:")
-print(f"the entry is first lost at {min(first):.1f} or later,")
-print(f"and lost for good from somewhere between {min(last):.1f} and {max(last):.1f} on")
-assert max(last) <= np.log(1.5) + 0.01
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 2.7), sharey=True)
@@ -673,11 +659,9 @@ show(
 # (The steps are of two grains, as $1 + e^{-\Delta}$ is rounded.) Right, for $(1, 0.999)$, there is *noise*:
 # whole grains where there is less than one.
 #
-# The wall holds from one side: no entry of our 300 sets is lost for good later than 0.3 behind the wall,
-# but some are from 2.3 before it on, where $|b|$ is ten grains.
-#
 # From the **edge** on, the computed entry is exactly 0. For the values $(1, 0)$ this is the wall again; for
-# $(1, 0.999)$ it is where $s_1$ rounds to 1, at 36.7, and the noise lies in between.
+# $(1, 0.999)$ it is where $s_1$ rounds to 1, at 36.7, and the noise lies in between. In general the edge is
+# the border of the set of $p$ where the computed entry is 0 for good.
 
 # %% [markdown]
 # ### Exercise 05.4: Cure the cancellation
@@ -761,8 +745,9 @@ for lead in (10, 40, 60):
 # Along $k_1$ each step adds $\eta \|k_1\| = 0.201$ to the lead. So the run reaches the wall, at 36.7, in step
 # 183. (Token 2, further behind and worth 0.9, adds next to nothing to $b$.)
 #
-# With $c = -k_1$ the winner's key is 0, and whatever $\varepsilon$ is, it pushes nowhere. That is a second
-# cure in one line: measure the *keys* from the winner's.
+# With $c = -k_1$ the winner's key is 0, and whatever $\varepsilon$ is, it pushes nowhere. That is a cure for
+# the toy in one line: measure the *keys* from the winner's. (It is no general one: a loser of the winner's
+# value loses its entry as well, and its key is not 0.)
 #
 # </details>
 
@@ -779,8 +764,7 @@ assert computed == 0 < true, "exercise 05.4 is not right yet: see what its check
 
 # %% [markdown]
 # The run breaks at step 185, two steps after 183. At step 184 the true entry falls below one grain and the
-# computed one is 0, and the very next step takes the run away from the cured one. Now we shift the keys by
-# $c$, and follow many runs at once.
+# computed one is 0, and the very next step leaves the cured run. Now we shift the keys by $c$.
 
 
 # %%
@@ -811,9 +795,12 @@ cured = ascend(np.zeros((1, 2)), unit(0.2), every, slopes=anchored)  # (steps, 1
 moved = ascend(np.zeros((3, 2)), unit(0.2), every, keys=K + shifts[:, None])
 outputs = softmax(moved[199] @ K.T) @ g  # K + c gives the same f
 smallest = (moved[-1] @ (K[0] - K[1:]).T).min(-1)
-print("keys shifted by   breaks at step      f after 200 steps   smallest lead after 2,000")
-for c, step, f, lead in zip(shifts, breaks(moved, cured), outputs, smallest, strict=True):
-    print(f"({c[0]:4.1f}, {c[1]:4.1f}) {step or 'never':>19} {f:22.15f} {lead:27.0f}")
+lengths, true = np.linalg.norm(k1 + shifts, axis=1), anchored(cured[:, 0] @ K.T, g)[:, 0] * 2**53
+print("keys shifted  winner's key  breaks at  entry then,      f after 200   smallest lead")
+print("          by     of length       step    in grains            steps     after 2,000")
+for c, size, step, f, lead in zip(shifts, lengths, breaks(moved, cured), outputs, smallest, strict=True):
+    then = f"{true[step - 1]:.0f}" if step else "-"  # the true entry, on the cured run
+    print(f"({c[0]:4.1f}, {c[1]:4.1f}) {size:11.1f} {step or 'never':>10} {then:>12} {f:20.15f} {lead:11.0f}")
 entries = textbook(moved[-2:, 2] @ (K + shifts[2]).T, g)[:, 0]
 print("third run, last two points: winner's entry in grains", *np.sort(entries * 2**53).round(6))
 np.testing.assert_allclose((moved[999, 0] - moved[499, 0]) / 500, [-0.2, 0], atol=1e-9)  # to the left
@@ -822,11 +809,14 @@ np.testing.assert_allclose((moved[999, 0] - moved[499, 0]) / 500, [-0.2, 0], ato
 # With $c = -k_1$ the run never breaks. And after 200 steps $f = 1$ to fifteen digits in all three: the loss
 # does not tell which are broken.
 #
-# A broken run **escapes** if all leads of its winner go on growing; if not, it **stays** at the edge. In
-# Figure 5 the toy itself escapes, straight to the left: token 1's entry is 0, token 3's key is 0, and so
-# token 2 steers alone.
+# With $c = (-5, 5)$ the run breaks earlier, with 16 grains left: the push is $\varepsilon$ times a key of
+# length 7.9 instead of 1.0, so an $\varepsilon$ of a grain or two already turns the steps.
 #
-# With $c = (-5, 5)$ the run stays. A step along the winner's key takes $s_1$ to exactly 1, and the last
+# A broken run **escapes** if all leads of its winner go on growing; if not, it **stays** (near the edge, we
+# suppose). In Figure 5 the toy itself escapes, straight to the left: token 1's entry is 0, token 3's key is
+# 0, and so token 2 steers alone.
+#
+# The run with $c = (-5, 5)$ stays. A step along the winner's key takes $s_1$ to exactly 1, and the last
 # grain is gone. With the entry 0 only the losers push, along $-(k_2 + c) = (4, -5)$ and
 # $-(k_3 + c) = (5, -5)$. Each lowers both leads, so the grain comes back, and with it the step along the
 # winner's key.
@@ -878,26 +868,26 @@ for T, d in ((20, 4), (8, 10)):
     problems[T, d] = keys, values, good, breaks(plain, good)
 
 # %% [markdown]
-# In general the leads differ, and we go back to $|b|$ itself. A run should break about at the step at which
-# the *cured* run first has $|b|$ below a grain. We call this step *due*. **Predict**, for random problems:
+# In general the leads differ, and we go back to $|b|$ itself. With keys of length one, as here, a run should
+# break about at the step, called *due*, at which the *cured* run first has $|b|$ below a grain. **Predict**:
 # is it right to a factor of two, to 20%, or to 1%?
 
 
 # %%
-print("of 100 runs     broken by step 2,000   due by then   within 20% of due   break / due from   to")
+print("of 100 runs   broken by step 2,000   due by then   within 20% of due   over half: early   > 2 grains")
 for (T, d), (keys, values, good, broke) in problems.items():
     h = (keys @ good[..., None])[..., 0]  # (steps, 100, T)
     grains = (np.abs(anchored(h, values) / values) * 2**53 * is_winner(h)).sum(-1)  # |b|: s_alpha is near 1
     due = (grains < 1).any(0)
     ratio = (broke / ((grains < 1).argmax(0) + 1))[due]
-    row = (broke > 0).sum(), due.sum(), (np.abs(ratio - 1) < 0.2).sum(), ratio.min(), ratio.max()
-    print("T = {:2}, d = {:2} {:23} {:13} {:19} {:18.1f} {:4.1f}".format(T, d, *row))
-    assert 0.9 < np.median(ratio) < 1
-    assert 2 < np.median(grains[broke - 1, range(100)]) < 10  # of |b|, when a run breaks
+    left = grains[broke - 1, range(100)]  # of |b|, when a run breaks
+    over_half = ("yes" if np.mean(which) > 0.5 else "no" for which in (ratio < 1, left > 2))
+    row = (broke > 0).sum(), due.sum(), (np.abs(ratio - 1) < 0.2).sum(), *over_half
+    print("T = {:2}, d = {:2} {:21} {:13} {:19} {:>18} {:>12}".format(T, d, *row))
 
 # %% [markdown]
-# To 20%, in all 200 runs. Most break a few percent early, when $|b|$ is still several grains; by Figure 4 the
-# computed bracket is coarse by then. But where does a broken run go?
+# To 20%, in all 200 runs. Over half break early, and over half with $|b|$ above two grains; by Figure 4 the
+# computed bracket is coarse by then.
 
 
 # %%
@@ -913,11 +903,11 @@ def nearest(points):
 #
 # ★★★ · 12 minutes
 #
-# Token 1 (index 0) wins and has the largest value. Take the noise away: past the edge its own entry of
+# Token 1 (index 0) wins and alone is worth most. Take the noise away: past the edge its own entry of
 # $\nabla_h f$ comes out as exactly 0, and the others are right. The run takes short steps of fixed length
-# along $K^\top \nabla_h f$, and may tend to a direction. If it does, and *every* lead of token 1 grows
-# along it, the run escapes: return this direction, a vector of length one. If not, it stays at the edge:
-# return zeros.
+# along $K^\top \nabla_h f$. Imagine it past the edge for ever. If it then tends to a direction, and *every*
+# lead of token 1 grows along it, the run escapes: return this direction, a vector of length one. If it tends
+# to none, or some lead does not grow, that would bring it back, and it stays: return zeros.
 #
 # `nearest(points)`, for points $(m, d)$, is the point nearest to the origin of their *hull*, the set of all
 # their weighted averages; zeros if the origin is inside. (The origin never lies on the border of the losers'
@@ -965,34 +955,37 @@ print("               runs   said to stay (hull around 0)   escape   said to esc
 for (T, d), (keys, values, good, _) in problems.items():
     order = np.argsort(-(keys @ good[-1, ..., None])[..., 0])  # the winner first
     keys, values = np.take_along_axis(keys, order[..., None], 1), np.take_along_axis(values, order, 1)
-    keys, values = (one[values.argmax(1) == 0] for one in (keys, values))  # the winner has the largest value
+    keys, values = (one[values.argmax(1) == 0] for one in (keys, values))  # the winner is worth most
     ways, counts = np.array([broken_direction(one) for one in keys]), []
     said = ways.any(1)
     for slopes in (textbook, noise_removed):
         end = ascend(np.zeros((len(keys), d)), unit(0.2), {4000}, keys, values, slopes)[0]
         leads = ((keys[:, :1] - keys[:, 1:]) @ end[..., None]).min(1)[:, 0]  # the smallest of each run
         escaped = leads > 39
-        assert not ((leads > 38) & (leads < 39)).any()
-        assert ((end * ways).sum(1) > 0.9 * np.linalg.norm(end, axis=1))[escaped & said].all(), wrong
+        assert ((leads > 30) & (leads < 38) | escaped).all()
+        cosines = (end * ways).sum(1) / np.linalg.norm(end, axis=1)
+        assert (cosines > 0.9)[escaped & said].all(), wrong
         counts += [(escaped & ~said).sum(), (escaped & said).sum()]
     around = sum(not nearest(one[1:]).any() for one in keys)
     share = f"{10 * round(10 * counts[1] / said.sum())}%" if said.any() else "-"  # of those said to escape
     print(f"T = {T:2}, d = {d:2} {len(keys):5} {(~said).sum():14} {f'({around})':>15} {counts[0]:8}", end="")
     print(f"{said.sum():17} {share:>8} {counts[3]:15}")
     assert counts == [0, counts[1], 0, said.sum()], wrong
+    if said.any():
+        off = np.degrees(np.arccos(cosines[said].min()))
+        print(f"without noise, {said.sum()} runs end within about {off:.0f}° of the direction returned")
 
 # %% [markdown]
 # In the toy with $c = (-5, 5)$ the losers' keys are $(-4, 5)$ and $(-5, 5)$. The point of their hull that is
 # nearest to the origin is $(-4, 5)$, of squared length 41, and with the winner's key $(-5.1, 6) \cdot (-4, 5)
 # = 50.4 > 41$. So the run stays, as in Figure 5.
 #
-# The table takes those of the 100 problems whose winner has the largest value; all have broken by step
-# 2,000. A run counts as escaped if its smallest lead is above 39 after 4,000 steps. (The others are below
-# 38.)
+# The table takes those of the 100 problems whose winner alone is worth most. A run counts as escaped if its
+# smallest lead is above 39 after 4,000 steps. (The others are between 30 and 38.)
 #
 # No run escapes that should stay. Among 20 tokens in 4 dimensions the losers surround the origin. Among 8
 # tokens in 10 dimensions 74 runs should escape, and about 90% do. Noise holds the others back: if we repair
-# every entry that does not come out as exactly 0, all 74 escape.
+# every entry that does not come out as exactly 0, all 74 escape, to within 5° of the direction returned.
 #
 # <details><summary>Why this direction, and why this condition</summary>
 #
@@ -1055,16 +1048,16 @@ progress("05")
 # - At margin $\mu(p)$ and norm $R$ the gradient is at most of order $e^{-\mu(p) R}$. Under plain descent the
 #   toy's lead grows like a logarithm.
 # - The loss is bounded and not constant, hence not convex.
-# - The winner's entry of the textbook gradient is lost for good, at the latest, about where
-#   $|\sum_t s_t (g_\alpha - g_t)|$ is one grain, $2^{-53} |g_\alpha|$. There a normalised run breaks, unless
-#   the winner's key is 0. If the winner is worth most, the losers' hull can bar its escape.
-# - The cure is to measure the values, or the keys, from the winner's.
+# - The winner's entry of the textbook gradient is lost at least wherever $|\sum_t s_t (g_\alpha - g_t)|$ is
+#   below $\frac23$ grain, and a grain is $2^{-53} |g_\alpha|$. About there most normalised runs break, or
+#   before. If the winner alone is worth most, the losers' hull can bar its escape.
+# - The cure is to measure the values from the winner's.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | lead after 10,000 plain steps, without token 2 | 9.22 | 9.22 |
 # | step at which the toy breaks | 183 | 185 |
-# | runs that break within 20% of the due step | all 200 | 200 |
+# | runs that break within 20% of the due step | (found) | all 200 |
 # | runs that escape, of 189; without noise | 74 | about 90% of them; 74 |
 
 # %% [markdown]
