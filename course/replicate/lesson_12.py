@@ -261,8 +261,8 @@ def two_causes(kind: str, tokens, seed: int, heads: int):
     Returns:
         Whether they are possible (trials,); their support tokens (trials, n); the chances that they are
         locally optimal, if each sequence had a head of its own, and as it is (trials,). Of each sequence
-        with two support tokens: the angle at the chosen token between them, in degrees, and the chance to
-        beat both.
+        (trials, n): the mean angle at the chosen token between two of its support tokens, in degrees (nan
+        if it has fewer), and the chance to beat all of them.
     """
     trials, n, T, d = tokens.keys.shape
     generator = torch.Generator().manual_seed(seed)
@@ -277,10 +277,17 @@ def two_causes(kind: str, tokens, seed: int, heads: int):
     won = [((sign * over > 0) | ~support[..., None]).all(dim=2).double() for sign in (1, -1)]
     won = (won[0] + won[1]) / 2  # (trials, n, heads), over both labels
     own_heads, real = won.mean(dim=-1).prod(dim=1) * can, won.prod(dim=1).mean(dim=-1) * can
-    two = support.sum(dim=-1) == 2
-    first, second = rows[two][support[two]].unflatten(0, (-1, 2)).unbind(dim=1)
-    cosine = torch.nn.functional.cosine_similarity(first, second, dim=-1).clamp(-1, 1)
-    return can, support.sum(dim=-1), own_heads, real, cosine.arccos().rad2deg(), won[two].mean(dim=-1)
+    unit = torch.nn.functional.normalize(rows, dim=-1)
+    pairs = (support[..., None] & support[..., None, :]).triu(1)  # (trials, n, T, T)
+    angles = (unit @ unit.mT).clamp(-1, 1).arccos().rad2deg() * pairs
+    return (
+        can,
+        support.sum(dim=-1),
+        own_heads,
+        real,
+        angles.sum(dim=(-2, -1)) / pairs.sum(dim=(-2, -1)),
+        won.mean(dim=-1),
+    )
 
 
 def dimensions(kind, n, T, d, *, trials, seed):
