@@ -274,8 +274,8 @@ def two_causes(kind: str, tokens, seed: int, heads: int):
     support = geometry.support_tokens((tokens.keys @ w[..., None])[..., 0], chosen) & can[:, None, None]
     rows = tokens.keys.take_along_dim(chosen[..., None, None], dim=2) - tokens.keys
     over = rows @ v  # (trials, n, T, heads), for the label 1
-    won = [((sign * over > 0) | ~support[..., None]).all(dim=2).double() for sign in (1, -1)]
-    won = (won[0] + won[1]) / 2  # (trials, n, heads), over both labels
+    won = [(side | ~support[..., None]).all(dim=2) for side in (over > 0, over < 0)]
+    won = (won[0].double() + won[1]) / 2  # (trials, n, heads), over both labels
     own_heads, real = won.mean(dim=-1).prod(dim=1) * can, won.prod(dim=1).mean(dim=-1) * can
     unit = torch.nn.functional.normalize(rows, dim=-1)
     pairs = (support[..., None] & support[..., None, :]).triu(1)  # (trials, n, T, T)

@@ -111,9 +111,11 @@ def test_a_drawn_choice_of_one_pair_of_tokens():
 def test_the_two_causes_are_those_of_the_drawn_choices():
     for kind, d in (("p", 6), ("W", 4)):
         tokens = data.random_tokens(3, 4, d, trials=30, seed=5)
-        can, k, _, real, angle, both = runs.two_causes(kind, tokens, seed=2, heads=64)
+        can, k, _, real, angle, beaten = runs.two_causes(kind, tokens, seed=2, heads=64)
         torch.testing.assert_close((can, k, real), runs.drawn_choice(kind, tokens, seed=2, heads=64))
-        assert len(angle) == len(both) == (k == 2).sum()
+        assert (angle.isnan() == (k < 2)).all()
+        assert (beaten[k == 0] == 1).all()
+        assert beaten[k == 1].mean() < 0.6
         tokens = data.random_tokens(1, 4, d, trials=30, seed=5)  # of one sequence every head is its own
         torch.testing.assert_close(*runs.two_causes(kind, tokens, seed=2, heads=64)[2:4])
 
