@@ -857,7 +857,7 @@ show(
 # | counts are sharp (12.2) | proved; false on the sphere: $d = 2$ is enough for $n = 1$ | share below 1 |
 # | no stationary point (12.2) | proved; on the sphere, too | all eight $u_i$ grow at one $W$; $p$ untried |
 # | random choice's chance (12.3, 12.4) | proved; $W$, $n > d \ge T - 1$: sketched | within 0.06 |
-# | sphere: locally optimal choices (12.7) | estimate | 1.1–1.4 ($p$), 1.7–3.7 ($W$) times too high at its sizes |
+# | sphere: locally optimal choices (12.7's sizes) | estimate | 1.1–1.4 ($p$), 1.7–3.7 ($W$) times too high |
 # | sphere: no rival, best choice possible: global (12.6) | not proved | 4,794 of 4,800 |
 
 # %% [markdown]
