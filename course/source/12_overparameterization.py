@@ -783,8 +783,8 @@ for kind, d in (("W", 4), ("p", 12)):
 # **The angles are wide because support tokens are near.** For *one* sequence $p$ or $W z_1$ points from the
 # nearest point of the convex hull of the other tokens to the chosen token. Its support tokens are the corners
 # of the nearest face, and what is near is seen at a wide angle. The more sequences share $p$, the less each
-# decides its direction, and the angles come down towards 60°. $W z_i$ still follows sequence $i$ most, as the
-# rows of another enter it only $z_j \cdot z_i$ times as strongly.
+# decides its direction, and here the angles come down towards 60°. $W z_i$ still follows sequence $i$ most,
+# as the rows of another enter it only $z_j \cdot z_i$ times as strongly.
 #
 # <details><summary>Why evenness and the angle matter, and why the angle is wide</summary>
 #
@@ -806,7 +806,10 @@ for kind, d in (("W", 4), ("p", 12)):
 # For $d = 2$ the three angles are uniform among those of sum $180°$. Half of the triangles are left out, and
 # in these the chosen token's angle has the mean $30°$. So in the others it has $90°$, and the chance is
 # $\frac14$. For large $d$ few triangles of three are left out: there it takes more tokens, to choose the
-# nearest from.
+# nearest from. (Measured elsewhere: at $T = 6$ the angle between two support tokens falls with $n$ also for
+# $W$ at $d = 8$ and $p$ at $d = 24$. But if all other tokens are support tokens, there are none to choose
+# from, and it need not fall: with three of them, $T = 4$, for $p$ at $d = 8$ it is near 62° for $n = 1$ and
+# near 66° for $n = 4$.)
 # </details>
 
 # %% jupyter={"source_hidden": true}
