@@ -24,6 +24,7 @@ from course.check.pattern.search import MORE, pattern
 from course.check.pattern.within import within
 from course.check.specification import PUBLIC_SEED, Exercise, Misconception
 from course.check.trying import NotAttempted, Outcome, run
+from course.check.values import as_array
 from course.check.wording import brief, kind
 
 SECONDS = 0.3  # of the processor's time, to try a misconception on further inputs
@@ -179,7 +180,7 @@ def _same(spec: Exercise, one: Outcome, other: Outcome) -> bool:
 def _real(value: Any) -> Any:
     """Complex numbers, which no reference returns but some mistakes do, as pairs."""
     is_complex = isinstance(value, np.ndarray | np.number) and np.iscomplexobj(value)
-    return np.stack([value.real, value.imag]) if is_complex else value
+    return np.stack([value.real, value.imag]) if is_complex and as_array(value) is None else value
 
 
 def _inputs(spec: Exercise, case: tuple) -> list[str]:

@@ -11,24 +11,36 @@ from typing import Any
 import numpy as np
 
 DOUBLE = np.dtype(np.float64)
+ROUNDING = 1e-9  # of the largest entry: imaginary parts as np.linalg.eigvals leaves them
 
 
 def as_array(value: Any) -> np.ndarray | None:
-    """A number, list, numpy array or torch tensor as a numpy array of numbers; None for anything else."""
+    """A number, list, numpy array or torch tensor as a numpy array of numbers; None for anything else.
+
+    What is complex by rounding only counts as its real part.
+    """
+    array = _array(value)
+    if array is not None and array.dtype.kind == "c":
+        size = np.abs(array.real[np.isfinite(array)]).max(initial=0)
+        array = array.real if np.abs(array.imag).max(initial=0) <= ROUNDING * size else None
+    return array
+
+
+def _array(value: Any) -> np.ndarray | None:
     torch = sys.modules.get("torch")  # never imported just to look at an answer
     try:
         if torch is not None and isinstance(value, torch.Tensor):
             value = value.detach().cpu().to_dense()
             array = (value.float() if value.dtype is torch.bfloat16 else value).numpy()
         elif isinstance(value, list | tuple):
-            array = np.array([as_array(part) for part in value])
-        elif isinstance(value, bool | int | float) or hasattr(value, "__array__"):
+            array = np.array([_array(part) for part in value])
+        elif isinstance(value, bool | int | float | complex) or hasattr(value, "__array__"):
             array = np.asarray(value)
         else:
             return None
     except Exception:  # a ragged list, or an object that only looks like an array
         return None
-    return array if array.dtype.kind in "biuf" else None
+    return array if array.dtype.kind in "biufc" else None
 
 
 def shaped_like(example: Any, value: Any) -> Any:
@@ -46,7 +58,7 @@ def shaped_like(example: Any, value: Any) -> Any:
     if not isinstance(example, np.ndarray | np.number | np.bool | int | float):
         return value
     array, wanted = as_array(value), np.asarray(example)
-    if array is None or (type(value) is type(example) and array.dtype == wanted.dtype):
+    if array is None or (type(value) is type(example) and np.asarray(value).dtype == wanted.dtype):
         return value
     array = _with_type(array, wanted.dtype)
     if isinstance(example, np.ndarray):

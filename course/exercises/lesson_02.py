@@ -568,10 +568,6 @@ LONGEST = Exercise(
         "one.",
         lambda A, q: 1 / _longest_step(A, q),
         "That is 1 / eta*.",
-        lambda A, q: np.complex128(_longest_step(A, q)),
-        "The number is right, but it is complex: np.linalg.eigvals does that where rounding makes a matrix a "
-        "little asymmetric. C (a change v of w changes a_bar by -C v: first hint) is symmetric: "
-        "np.linalg.eigvalsh has real eigenvalues.",
     ),
 )
 

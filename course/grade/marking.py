@@ -18,7 +18,8 @@ from course.grade.protocol import ERRORS, NOT_ATTEMPTED, TOO_LARGE, Answer, Repo
 from course.grade.released import Lesson
 
 FACTORS = (-1, -2, *range(2, 21))  # by which, or by whose inverses, answers are wrong by mistake
-TYPES = {"Tensor", "ndarray", "dict", "set", "complex", "generator", "map", "zip", "range", "int", "object"}
+TYPES = {"Tensor", "ndarray", "dict", "set", "generator", "map", "zip", "range", "int", "object"}
+TYPES |= {"complex64", "complex128"}
 NOTHING = "Nothing could be graded"
 FAILED = "Cells failed; what can be said of them is at the end of this page."
 LOST = "Cells failed when the notebook was run again after a function had ended the program."

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-DTYPES = {f"<{kind}{size}" for kind in "iuf" for size in (2, 4, 8)} | {"|b1", "|i1", "|u1"}
+DTYPES = {f"<{kind}{size}" for kind in "iuf" for size in (2, 4, 8)} | {"|b1", "|i1", "|u1", "<c8", "<c16"}
 DEPTH = 8  # lists in lists
 TEXT = 2000  # characters of a string
 BIGGEST = 10**18  # of an integer
@@ -56,10 +56,10 @@ def encode(
     if torch is not None and isinstance(value, torch.Tensor):
         value = value.detach().cpu().to_dense()
         value = (value.float() if value.dtype is torch.bfloat16 else value).numpy()
-    if hasattr(value, "__array__"):
+    if isinstance(value, complex) or hasattr(value, "__array__"):
         array = np.asarray(value)
-        if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # numpy's long double
-            array = array.astype(np.float64)
+        if array.dtype.char in "gG":  # numpy's long doubles
+            array = array.astype(np.float64 if array.dtype.kind == "f" else np.complex128)
         dtype = array.dtype.newbyteorder("<")
         if dtype.str in DTYPES:
             _take(room, array.nbytes)

@@ -63,7 +63,9 @@ def _defines(statement):
 
 def right_answers(spec):
     own = solutions(spec.lesson)[spec.id].own
-    return {"also right": answers(spec.lesson)[spec.id]["also_right"], "solution in the lesson": own}
+    given = answers(spec.lesson)[spec.id]
+    more = {f"right answer {place}": one for place, one in enumerate(given.get("more_right", []))}
+    return {"also right": given["also_right"], "solution in the lesson": own} | more
 
 
 def wrong_answers(spec):

@@ -43,12 +43,25 @@ class Bare:
         (torch.ones(2, dtype=torch.bfloat16), "float32", (2,)),
         (torch.ones(2, dtype=torch.float16), "float16", (2,)),
         (torch.eye(2).to_sparse(), "float32", (2, 2)),
+        (complex(3), "float64", ()),
+        (0j, "float64", ()),
+        (np.array([2, 1e-9j]), "float64", (2,)),
+        (np.array([-2e9, 1 + 1j]), "float64", (2,)),
+        (np.ones((0, 2), dtype=complex), "float64", (0, 2)),
+        (np.complex64(3), "float32", ()),
+        ([np.complex128(1), 1e-10j, 2], "float64", (3,)),
+        (np.linalg.eigvals(np.array([[1.0, 1e-20], [-1e-20, 1.0]])), "float64", (2,)),
+        (torch.ones(2, dtype=torch.complex128), "float64", (2,)),
     ],
 )
 def test_numbers_lists_arrays_and_tensors_are_arrays(value, dtype, shape):
     array = as_array(value)
     assert type(array) is np.ndarray
     assert (array.dtype, array.shape) == (dtype, shape)
+
+
+def test_what_is_complex_by_rounding_is_its_real_part():
+    np.testing.assert_array_equal(as_array(np.array([-2 + 1e-9j, 1 - 1e-9j, -0j])), [-2, 1, 0])
 
 
 @pytest.mark.parametrize(
@@ -63,6 +76,12 @@ def test_numbers_lists_arrays_and_tensors_are_arrays(value, dtype, shape):
         [np.ones(2), np.ones(3)],
         {"a": 1},
         1j,
+        1 + 2e-9j,
+        np.array([1, -2e-9j]),
+        np.array([np.inf, 1 + 1j]),
+        np.array([1, complex(0, np.nan)]),
+        [1.0, 1j],
+        torch.ones(2) * 1j,
         10**30,
         range(3),
         np.array(["a"]),
@@ -157,6 +176,8 @@ ARRAY = np.ones(2)
         (ARRAY, [1, 2], np.array([1.0, 2.0])),
         (ARRAY, np.float32([1.5, 2]), np.array([1.5, 2.0])),
         (ARRAY, np.longdouble([1, 2]) / 3, np.array([1, 2]) / 3),
+        (ARRAY, ARRAY + 1e-12j, ARRAY),
+        (1.0, 2 + 1e-12j, 2.0),
         (ARRAY, 2.0, np.array([2.0])),
         (np.arange(3), np.array([0.0, 2.0, 1.0]), np.array([0, 2, 1])),
         (np.arange(3), np.array([0.5, 2.0]), np.array([0.5, 2.0])),

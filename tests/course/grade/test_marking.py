@@ -215,6 +215,8 @@ def test_an_error_is_told_by_its_type_and_recognised_by_its_words():
         ((1.0, 2.0), np.zeros((1, 37)), "it has 1 values, expected 2"),
         ((1.0, 2.0), (1.0, 2.0, 3.0), "it has 3 values, expected 2"),
         (np.ones(2), tuple("x" * 37), "it is another number of values, expected an array of shape (2,)"),
+        (1.0, np.complex128(1j), "it is an object of type complex128, expected a number"),
+        (np.ones(2), np.ones(2) * 1j, "it is an array of complex numbers, expected an array of shape (2,)"),
         ("a", np.zeros((37, 4)), "it is an array of 2 dimensions"),
         (np.ones(3), np.full(3, 0.1234), "every entry is the same multiple of what it should be"),
         (np.ones(3), np.full(3, 0.25), "every entry is 0.25 times what it should be"),

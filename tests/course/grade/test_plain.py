@@ -94,11 +94,19 @@ class Colour(enum.IntEnum):
         *(np.ones(2, ">i4"), np.uint8(3), np.ones(2).view(np.matrix), np.ma.array([1.0, 2.0])),
         *(torch.ones(2), torch.tensor(3), torch.ones(2, dtype=torch.bfloat16), torch.ones(1).to_sparse()),
         torch.nn.Parameter(torch.ones(2)),
+        *(complex(3), np.complex128(3 + 1e-12j), np.ones(2, np.complex64), [np.complex128(1), 2 + 1e-12j]),
+        *(np.ones(2, np.clongdouble), torch.ones(2, dtype=torch.complex128)),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_what_check_takes_for_numbers_arrives_as_those(value):
     np.testing.assert_allclose(as_array(through(value)), as_array(value).astype(float))
+
+
+@pytest.mark.parametrize("value", [1j, np.complex128(1j), np.array([1, 1j])])
+def test_complex_numbers_stay_complex(value):
+    np.testing.assert_array_equal(through(value), value)
+    assert as_array(through(value)) is None
 
 
 def test_infinities_and_names_come_back():
@@ -132,9 +140,7 @@ def test_strided_and_torch_arrays_are_copied_out():
     np.testing.assert_array_equal(through(torch.ones(2, dtype=torch.bfloat16)), [1, 1])
 
 
-@pytest.mark.parametrize(
-    "value", [object(), {"a": 1}, {1}, print, 1j, 10**30, np.array(["a"]), np.array([None])]
-)
+@pytest.mark.parametrize("value", [object(), {"a": 1}, {1}, print, 10**30, np.array(["a"]), np.array([None])])
 def test_other_things_are_only_named(value):
     back = through(value)
     assert type(back).__name__ == type(value).__name__
