@@ -261,7 +261,7 @@ def _each(
     """Each submission with its result, as they are done; several at once.
 
     Whoever ran out of time beside others, or of what the kernel counts for a user, is tried once more alone:
-    neighbours may have used it up.
+    neighbours may have used it up, or other programs what the grader itself needs.
     """
     late = []
     with (
@@ -273,10 +273,11 @@ def _each(
         interrupted.callback(sandbox.ended.set)  # before the pool waits for what runs in it
         running = {pool.submit(work, one): one for one in waiting}
         for done in as_completed(running):
-            if done.result().disturbed and min(jobs, len(waiting)) > 1:
-                late.append((running[done], done.result()))
+            result = done.result()
+            if result.disturbed and (min(jobs, len(waiting)) > 1 or not result.kept):
+                late.append((running[done], result))
                 continue
-            yield running[done], done.result()
+            yield running[done], result
             bar.update()
         for one, before in late:
             yield one, work(one, before)

@@ -32,7 +32,7 @@ from course.grade.leftovers import workshop
 from course.grade.protocol import LINE, TIMEOUT, UNEXPECTED, Answer, Listener, Report
 from course.grade.sealed import seal
 from course.grade.usage import usage
-from course.grade.walls import INSIDE, GraderError, SandboxMissing, command, require
+from course.grade.walls import INSIDE, GraderError, NotStarted, SandboxMissing, command, require
 
 __all__ = ["Answer", "GraderError", "Limits", "Report", "Sandbox", "SandboxMissing", "Stopped", "require"]
 
@@ -361,7 +361,7 @@ class _Watch:
             return None
         if not chunk and self.listener.stage == "starting":
             words = (self.process.stderr.read(2000) or b"").decode(errors="replace").strip()
-            raise GraderError(f"the sandbox did not start: {words or 'no reason given'}")
+            raise NotStarted(f"the sandbox did not start: {words or 'no reason given'}")
         if not chunk:
             return "it ended the program that ran it"
         self.received += len(chunk)

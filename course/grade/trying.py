@@ -13,6 +13,7 @@ from course.grade.marking import Mark
 from course.grade.protocol import Report
 from course.grade.sandbox import GraderError, Sandbox
 from course.grade.submission import Submission
+from course.grade.walls import NotStarted
 
 NOTED = 10  # failed cells that are told
 RESTORED = "cells of the lesson that others build on were missing; they were restored"
@@ -72,7 +73,7 @@ def attempt(
     try:
         return _attempt(one, lesson, cases, sandbox, before)
     except Exception as error:
-        _raise_unless_theirs(error)
+        _raise_unless_theirs(error, alone=before is not None)
         return Result(failure(lesson, error), list(one.notes), disturbed=_is_crowded(error), kept=False)
 
 
@@ -112,7 +113,7 @@ def again(
         with _MARKING:
             (second,) = marking.mark(lesson, report, cases, only=id)
     except Exception as error:
-        _raise_unless_theirs(error)
+        _raise_unless_theirs(error, alone=before is not None)
         (result.marks[place],) = [mark for mark in failure(lesson, error) if mark.id == id]
         return replace(result, disturbed=_is_crowded(error), kept=False)
     if second.state == "right":
@@ -123,16 +124,18 @@ def again(
     return result
 
 
-def _raise_unless_theirs(error: Exception) -> None:
-    """Raise what is the machine's failure, not that of one submission."""
-    if isinstance(error, GraderError):
+def _raise_unless_theirs(error: Exception, alone: bool) -> None:
+    """Raise what is the machine's failure, not that of one submission or of its neighbours."""
+    if isinstance(error, GraderError) and (alone or not isinstance(error, NotStarted)):
         raise error
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise error
 
 
 def _is_crowded(error: Exception) -> bool:
-    """Whether the grader had no process or thread left: unless it is root's, neighbours may have them."""
+    """Whether there was no process or thread left to start with: neighbours may have them."""
+    if isinstance(error, NotStarted):
+        return True
     if isinstance(error, OSError):
         return error.errno == errno.EAGAIN
     return isinstance(error, RuntimeError) and "can't start new thread" in str(error)

@@ -45,6 +45,10 @@ class SandboxMissing(GraderError):
     """There is no sandbox on this machine; the message says what to install."""
 
 
+class NotStarted(GraderError):
+    """A sandbox ended before it said a word: neighbours may have had the processes that it needs."""
+
+
 def require() -> None:
     """Make sure that the sandbox works here.
 

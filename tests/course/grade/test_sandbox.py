@@ -16,6 +16,7 @@ import pytest
 from course.grade import grading, marking, sealed, submission, trying
 from course.grade import sandbox as walls
 from course.grade.protocol import TIMEOUT
+from course.grade.walls import NotStarted
 from course.replicate import Measured
 
 
@@ -40,7 +41,7 @@ def test_a_sandbox_that_cannot_be_made_says_what_to_change(tmp_path, monkeypatch
 
 def test_our_own_failure_is_not_the_students(call, sandbox, monkeypatch):
     monkeypatch.setattr(type(sandbox), "_home", property(lambda self: "/nowhere"))
-    with pytest.raises(grading.GraderError, match="the sandbox did not start"):
+    with pytest.raises(NotStarted, match="the sandbox did not start"):
         call("x = 1")
 
 

@@ -15,10 +15,12 @@ from nbgrader import api
 from course.grade import gradebook, grading, marking, plain, release, released, submission, trying
 from course.grade.protocol import TIMEOUT, Answer, Report
 from course.grade.sandbox import COMPARING, Limits
+from course.grade.walls import NotStarted
 
 START = "from course.exercise import exercise, check, todo\nimport numpy as np"
 SQUARE = '@exercise("99.1")\ndef square(x):\n    return x**2'
 TOTAL = '@exercise("99.2")\ndef total(x):\n    return (x**2).sum()'
+BUSY = "the sandbox did not start: bwrap: Can't fork for pid 1: Resource temporarily unavailable"
 
 
 def grade(tmp_path, jobs=2):
@@ -140,8 +142,8 @@ def test_who_ran_out_of_time_beside_others_is_tried_again_alone(submit, fake, tm
 
 @pytest.mark.parametrize(
     "error",
-    [BlockingIOError(errno.EAGAIN, "busy"), RuntimeError("can't start new thread")],
-    ids=["fork", "thread"],
+    [BlockingIOError(errno.EAGAIN, "busy"), RuntimeError("can't start new thread"), NotStarted(BUSY)],
+    ids=["fork", "thread", "bubblewrap"],
 )
 @pytest.mark.parametrize("solved", [False, True])
 def test_whose_grader_had_no_process_left_is_tried_again_alone(error, solved, submit, fake, tmp_path):
@@ -184,6 +186,31 @@ def test_who_has_none_left_alone_waits_for_another_run(submit, fake, tmp_path):
     assert "The grader failed on this notebook (BlockingIOError)" in page(tmp_path, "ada")
     fake(right)
     assert grade(tmp_path) == {"ada": [3, 3], "bob": [3, 3]}
+
+
+@pytest.mark.parametrize("solved", [False, True])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_no_sandbox_for_one_alone_stops_the_grader_after_all_others(jobs, solved, submit, fake, tmp_path):
+    for student in ("ada", "bob"):
+        submit(student, f"{student} = 1", SQUARE.replace("x**2", "x"), TOTAL)
+    sandbox, tried = Recorded(), []
+
+    def call(cells, exercises, seconds=None):
+        if (cells[-1] == SQUARE) == solved:
+            tried.append(cells[0])
+            if cells[0] == "ada = 1":
+                raise NotStarted(BUSY)
+        return sandbox(cells, exercises)
+
+    fake(call)
+    with pytest.raises(grading.GraderError, match="Resource temporarily unavailable"):
+        grade(tmp_path, jobs)
+    assert sorted(tried) == ["ada = 1", "ada = 1", "bob = 1"]
+    assert tried[-1] == "ada = 1"
+    fake(sandbox)
+    before = len(sandbox.calls)
+    assert grade(tmp_path, jobs) == {"ada": [0, 3], "bob": [0, 3]}
+    assert {me for me, *_ in sandbox.calls[before:]} == ({"ada"} if solved else {"ada", "bob"})
 
 
 class Recorded:
