@@ -16,6 +16,7 @@ import resource
 import shutil
 import signal
 import sys
+import threading
 import types
 
 import plain
@@ -209,8 +210,9 @@ def _limit(limits: dict) -> None:
         soft, hard = resource.getrlimit(kind)
         if name != "STACK":
             soft = hard
-        elif 0 <= soft < stack:  # no more: without a limit Linux starts threads of other sizes
+        elif soft not in (stack, resource.RLIM_INFINITY):  # without one Linux starts threads of other sizes
             soft = stack if hard == resource.RLIM_INFINITY else min(stack, hard)
+            threading.stack_size(soft)  # the C library has read the old limit
         resource.setrlimit(kind, (soft, hard))
     if sys.platform == "linux":  # no huge pages: one of which a part is left counts as that part
         ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, *map(ctypes.c_ulong, (1, 0, 0, 0)))

@@ -275,22 +275,27 @@ def test_processes_of_all_submissions_at_a_time_are_one_users(user, jobs, enough
     assert enough or "only 300 instead of 532 processes and threads with --jobs 2 (`ulimit -u`)" in says
 
 
-def test_what_the_shell_allows_but_does_not_give_is_taken():
-    """The course has no limits of these: the soft ones of a shell would be silent."""
-    code = """if True:
-        import resource, sys
+@pytest.mark.parametrize("stack", [2**20, 2**30])
+def test_what_the_shell_allows_but_does_not_give_is_taken(stack):
+    """The course has no limits of these: the soft ones of a shell would be silent.
+
+    Of the stack no more than Linux gives: each thread takes as much of the addresses.
+    """
+    code = f"""if True:
+        import resource, sys, threading
         from dataclasses import asdict
         from course.grade.sandbox import HERE, Limits
         sys.path.insert(0, str(HERE))
         import runner
         kinds = resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_STACK
-        for kind, value in zip(kinds, (90, 2**32, 2**20)):
+        for kind, value in zip(kinds, (90, 2**32, {stack})):
             resource.setrlimit(kind, (value, 2**33))
         runner._limit(asdict(Limits()))
         print([resource.getrlimit(kind)[0] for kind in kinds] == [2**33, 2**33, Limits().stack_bytes])
+        print(threading.stack_size() == Limits().stack_bytes)
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
+    assert done.stdout == "True\nTrue\n"
 
 
 def test_a_library_too_large_for_the_shell_names_its_limit(tmp_path, monkeypatch):
