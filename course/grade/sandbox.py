@@ -180,7 +180,8 @@ class Sandbox:
             seconds: for everything together; the limits' total by default.
 
         Raises:
-            GraderError: no sandbox could be started, twice.
+            GraderError: no sandbox could be started, twice. As on any other error here, `blind` says whether
+                no life had the inputs.
         """
         report, skip, waiting, failed = Report(), set(), dict(exercises), False
         seen = False  # whether an earlier life had the inputs
@@ -190,10 +191,11 @@ class Sandbox:
             listener = Listener(report, cells, {id: len(cases) for id, (_, cases) in waiting.items()})
             try:
                 reason, place = self._live(listener, cells, skip, waiting, left), listener.place
-            except GraderError:  # a machine without memory for a moment, perhaps
-                if failed:
+            except Exception as error:
+                error.blind = not seen and listener.stage in ("starting", "cells")
+                if failed or not isinstance(error, GraderError):
                     raise
-                failed = True
+                failed = True  # a machine without memory for a moment, perhaps
                 time.sleep(1)
                 continue
             if seen:  # the one before could have left them for this one to find: no word of it is told

@@ -31,6 +31,7 @@ class Result:
         spent: seconds that its sandboxes took beside others, and alone.
         disturbed: something failed in a way that neighbours can cause.
         kept: the result is worth keeping: the grader itself did not fail.
+        blind: it failed before a sandbox had the inputs.
         stays: an earlier result, which nothing is to change now.
     """
 
@@ -40,6 +41,7 @@ class Result:
     spent: list[float] = field(default_factory=lambda: [0.0, 0.0])
     disturbed: bool = False
     kept: bool = True
+    blind: bool = False
     stays: bool = False
 
 
@@ -61,8 +63,8 @@ def attempt(
         cases: exercise -> the secret inputs.
         sandbox: for the lesson's submissions.
         before: what came of it beside others, where that was disturbed. Of this try, alone, only the marks
-            count: the one before had the inputs, and could have left them where the cells of this one find
-            them and tell them.
+            count, unless the one before was blind: it had the inputs, and could have left them where the
+            cells of this one find them and tell them.
 
     Raises:
         GraderError: there is no sandbox, or no room on the disk, for nobody.
@@ -74,7 +76,8 @@ def attempt(
         return _attempt(one, lesson, cases, sandbox, before)
     except Exception as error:
         _raise_unless_theirs(error, alone=before is not None)
-        return Result(failure(lesson, error), list(one.notes), disturbed=_is_crowded(error), kept=False)
+        blind, notes = getattr(error, "blind", False), list(one.notes)
+        return Result(failure(lesson, error), notes, disturbed=_is_crowded(error), kept=False, blind=blind)
 
 
 def again(
@@ -172,7 +175,7 @@ def _attempt(
     }
     again = {id: wrong for id, wrong in again.items() if wrong}
     notes = [*one.notes, *[RESTORED] * bool(restored), *_notes(one, lesson, report)]
-    if before:
+    if before and not before.blind:
         notes = before.notes + [ALONE] * (notes != before.notes)
     return Result(marks, notes, again, spent, report.disturbed)
 

@@ -220,6 +220,24 @@ def test_what_the_cells_of_a_later_life_say_is_not_told(lesson, cases, tmp_path)
     assert not report.disturbed
 
 
+@pytest.mark.parametrize(("lives", "blind"), [(0, True), (1, False)])
+@pytest.mark.parametrize("error", [BlockingIOError, NotStarted])
+def test_an_error_says_whether_a_life_had_the_inputs(error, lives, blind, lesson, cases, monkeypatch):
+    live, lived = walls.Sandbox._live, []
+
+    def few(*arguments):
+        if len(lived) == lives:
+            raise error
+        lived.append(arguments)
+        return live(*arguments)
+
+    monkeypatch.setattr(walls.Sandbox, "_live", few)
+    exercises = {"99.1": ("square", cases["99.1"]), "99.2": ("total", cases["99.2"])}
+    with walls.Sandbox(lesson.withheld, unsafe=True) as box, pytest.raises(error) as raised:
+        box.call(["import os\ndef square(x):\n    os._exit(0)"], exercises)
+    assert raised.value.blind == blind
+
+
 @pytest.mark.parametrize(
     "fails",
     [

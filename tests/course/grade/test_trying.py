@@ -335,6 +335,27 @@ def test_of_a_try_alone_the_cells_are_not_told(submit, fake, tmp_path):
     assert trying.ALONE not in page(tmp_path, "bob")
 
 
+@pytest.mark.parametrize("blind", [True, False])
+def test_of_a_first_try_without_the_inputs_nothing_is_told(blind, submit, fake, tmp_path):
+    for student in ("ada", "bob"):
+        submit(student, f"{student} = 1")
+    failed = []
+
+    def call(cells, exercises, seconds=None):
+        if cells[-1] == "ada = 1" and not failed:
+            failed.append(BlockingIOError(errno.EAGAIN, "busy"))
+            failed[0].blind = blind
+            raise failed[0]
+        report = right(cells, exercises)
+        report.cell_errors = {0: "ZeroDivisionError"}
+        return report
+
+    fake(call)
+    assert grade(tmp_path) == {"ada": [3, 3], "bob": [3, 3]}
+    assert ("cell 1 failed: ZeroDivisionError" in page(tmp_path, "ada")) == blind
+    assert (trying.ALONE in page(tmp_path, "ada")) != blind
+
+
 def test_all_tries_share_the_time_of_one_submission(submit, small, tmp_path):
     submit("ada", START, SQUARE, TOTAL)
     (one,) = submission.find(tmp_path / "submissions", small)
