@@ -23,10 +23,21 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from course.check import compare, specification
+from course.check import compare, specification, values
 from course.check.specification import Exercise
 from course.files import write
-from course.grade import feedback, former, gradebook, marking, release, released, submission, trying, written
+from course.grade import (
+    feedback,
+    former,
+    gradebook,
+    marking,
+    plain,
+    release,
+    released,
+    submission,
+    trying,
+    written,
+)
 from course.grade.leftovers import claim
 from course.grade.marking import Mark
 from course.grade.sandbox import GraderError, Limits, Sandbox, lower_limits
@@ -301,7 +312,8 @@ def _key(one: Submission, lesson: released.Lesson, seed: str, limits: Limits) ->
     module = inspect.getmodule(lesson.specs[0].cases)
     parts = [repr(one.cells), str(one.problem), seed, repr(limits), repr(lesson.solutions)]
     parts.append(lesson.path.read_text(encoding="utf-8"))
-    parts += [inspect.getsource(m) for m in (module, specification, compare, marking, trying)]
+    rules = module, specification, compare, values, plain, marking, trying
+    parts += map(inspect.getsource, rules)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
