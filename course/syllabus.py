@@ -155,7 +155,7 @@ LESSONS = [
         "Cross- and self-attention",
         "The matrix W is a p for other keys, and the queries bound its rank. Where queries carry the "
         "answer, W learns a rule for new sequences.",
-        ("02", "03", "04", "05", "06", "07", "08"),
+        ("02", "03", "04", "05", "06", "07"),
     ),
     Lesson(
         "III",

@@ -17,8 +17,8 @@
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (hard-margin SVM), [lesson
 # 03](03_optimizer_geometry.ipynb) (norms), [lesson 04](04_matrix_factorization.ipynb) (nuclear norm), [lesson
-# 05](05_softmax_attention.ipynb) (gradient), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson
-# 07](07_local_global_tokens.ipynb) (local optimality) and [lesson 08](08_regularization_path.ipynb) (path).
+# 05](05_softmax_attention.ipynb) (gradient), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM) and [lesson
+# 07](07_local_global_tokens.ipynb) (local optimality).
 # About 85 minutes (130 with a pencil) with three exercises, and 30 more for the optional section 10.9 with
 # one.
 
@@ -303,7 +303,8 @@ print(f"all {measured.size} logits as predicted")
 # length $0.1 \sqrt{j}$ in step $j$ (`train.growing`), which come further.
 #
 # The table compares each last $W$ with the Frobenius SVM of the tokens it selects, and counts the trials in
-# which these are locally optimal, or all the best.
+# which these are locally optimal, or all the best. Last line: the rank of $W_{\mathrm{mm}}$
+# in the 100 trials, which the six queries bound (10.4).
 
 # %%
 cross = data.random_tokens(n=6, T=8, d=10, trials=100, seed=2)
@@ -324,6 +325,7 @@ for name, model in {"constant": constant, "growing": growing}.items():
     hit = (selected == cross.optimal).all(-1).sum()
     print(f"{name:8s}{cosine.mean():8.3f}{cosine.min():10.3f}{local:11d}{hit:10d}")
     assert (cosine.mean() > 0.99) & (local >= 94)
+print("rank of W_mm (growing):", *torch.linalg.matrix_rank(W_mm, rtol=1e-6).unique().tolist())
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.5, 3.6))
@@ -345,16 +347,17 @@ show(
 
 # %% [markdown]
 # **Figure 2.** The published experiment again, with its constant steps: means of 100 trials, and bands for
-# the middle 80%. Nuclear: with lesson 04's norm. Dotted: the two SVMs' mean cosine.
+# the middle 80%. Both SVMs: of the last choice. Nuclear: with lesson 04's norm. Dotted: the two SVMs' mean
+# cosine.
 
 # %% [markdown]
 # **On these data $W$ nears the Frobenius SVM of its own choice of tokens, and nearly always the choice is
-# locally optimal.** With growing steps all 100 choices are, and the least cosine is above .99. With constant
-# steps these runs are not finished: a choice may still change. In five other draws (not run here) growing
-# steps gave the same, constant ones 96 to 100 choices and least cosines from .91.
+# locally optimal.** With growing steps all 100 choices are, and the least cosine rounds to 1. With constant
+# steps 99 are, and these runs are not finished: a choice may still change. If $W$ went to the nuclear SVM,
+# the second curve would near 1; it levels off near .86.
 #
-# **In 25 to 35% of the trials, here and in those draws, the choice is not all best.** Yet the best tokens are
-# always feasible, as six random queries in ten dimensions are linearly independent (10.3).
+# **In about a quarter of the trials the choice is not all best.** Yet the best tokens are always feasible, as
+# six random queries in ten dimensions are linearly independent (10.3).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.6 When the query is one of the tokens
@@ -431,13 +434,13 @@ check("10.2", symmetric_part)
 # The average $A$ of $\Omega^\top W \Omega$ commutes with every $\Omega$. One of them, $2ee^\top - I$, keeps
 # $v$ and turns all that is orthogonal to it into its opposite. So $A$ does not mix the two, and $Av$ is a
 # multiple of $v$. Across $v$, the reflections of one axis make $A$ diagonal, and the exchanges of two axes
-# make its entries equal. This is the form. Its two numbers can be read off $W$: as $\Omega e = e$, the
+# make its entries equal. Its two numbers can be read off $W$: as $\Omega e = e$, the
 # numbers $e^\top W e$ and $\mathrm{tr}\, W$ are the same for every $\Omega^\top W \Omega$, and so for the
 # average, where they are $b_v$ and $b_v + (d - 1)\, b$.
 # </details>
 #
-# We call this **the form**, and $r = b_v / b$ its **ratio**, if $b \ne 0$. So $bI$ has the ratio 1. The ratio
-# of any other $W$ is that of its average.
+# We call this the **two-number form**, and $r = b_v / b$ its **ratio**, if $b \ne 0$. So $bI$ has the
+# ratio 1. The ratio of any other $W$ is that of its average.
 #
 # **The first step.** Let the head have length one, the tokens be independent and uniform on the unit sphere,
 # and the label a fair coin. We drop the index $i$. By exercise 10.1, with $\eta = 1$, the step on endless
@@ -465,9 +468,9 @@ check("10.2", symmetric_part)
 # </details>
 
 # %% [markdown]
-# **The ratio of the first step tends to $T$ as $d \to \infty$** (at $T = 2$ from below). Along $v$ the terms
-# of all $T$ tokens add up in $g$; across $v$ only the query's own is left. The cell has $r / T$ by the two
-# formulas, on draws of scores alone, and measured on 5,000 sequences, which fix it to .01 to .03.
+# **The ratio of the first step tends to $T$ as $d \to \infty$** (at last from below). Along $v$ the terms of
+# all $T$ tokens add up in $g$; across $v$ only the query's own is left. The cell has $r / T$ by the two
+# formulas, on draws of scores alone, and measured on 5,000 sequences: within .08 of each other in every row.
 #
 # <details><summary>Why exactly $T$</summary>
 #
@@ -485,6 +488,10 @@ check("10.2", symmetric_part)
 #
 # (Here $\mathbb{E}[\nu_1] > 0$ cancels, and $\rho^2$ is $\chi^2$ with $T - 1$ degrees of freedom, so
 # $\mathbb{E}[\rho^3] = T\, \mathbb{E}[\rho]$.)
+#
+# *At last from below:* with $|\ell'(u)| = \frac12 - \frac u4 + \dots$ the next term of $r / T$ is
+# $-\frac{T - 1}{2 T^2\, \mathbb{E}[\xi_1]}\, d^{-1/2}$, from $b_v$ alone. The table's $d$ are too small to
+# show it.
 # </details>
 
 
@@ -520,7 +527,7 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
     steps[T, d] = step, many.v, ratio(step.numpy(), many.v.numpy())
     both = foreseen(T, d) / T, steps[T, d][2] / T
     print(f"{T:3d} {d:3d}" + "{:20.2f}{:10.2f}".format(*both))
-    assert abs(both[0] - both[1]) < 0.12, again.format("10.2")
+    assert abs(both[0] - both[1]) < 0.08, again.format("10.2")
 
 # %% [markdown]
 # ### Exercise 10.3: Does it still attend to itself?
@@ -528,10 +535,10 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
 # ★★☆ · 12 minutes
 #
 # *Predict before you measure.* For large $d$ the first step has $r \approx T$. Does a token that asks still
-# select *itself*? Let $W$ have the form, with $b = 1$ and the ratio $r > 0$. Let the head have length one,
-# and the query $z$ too, with the score $\gamma$. A token of length one is ahead of the query itself if and
-# only if its cosine to $W z$ is above a threshold. Return it. And, for yourself: from which order of $r$ on
-# do others come ahead, if a random token asks, $\sqrt d$, $d$ or $d^2$?
+# select *itself*? Let $W$ have the two-number form, with $b = 1$ and the ratio $r > 0$. Let the head have
+# length one, and the query $z$ too, with the score $\gamma$. A token of length one is ahead of the query
+# itself if and only if its cosine to $W z$ is above a threshold. Return it. And, for yourself: from which
+# order of $r$ on do others come ahead, if a random token asks, $\sqrt d$, $d$ or $d^2$?
 #
 # <details><summary>Hint 1</summary>
 #
@@ -580,9 +587,10 @@ check("10.3", threshold)
 #
 # is positive for every $r \ge 1$ if $\gamma_1 \ge 0$.
 #
-# So we let a random token ask. In the form it selects itself with the chance $\mathbb{E}\, F(c)^{T-1}$, where
-# $F$ is the distribution function of a coordinate of a random unit vector: all $T - 1$ others have to stay
-# below $c$. Figure 3 compares this with the share in 2,000 *fresh* sequences, which the step has not seen.
+# So we let a random token ask. In the two-number form it selects itself with the chance $\mathbb{E}\,
+# F(c)^{T-1}$, where $F$ is the distribution function of a coordinate of a random unit vector: all $T - 1$
+# others have to stay below $c$. Figure 3 compares this with the share in 2,000 *fresh* sequences, which the
+# step has not seen.
 
 
 # %%
@@ -599,7 +607,7 @@ def selects(W, X):
 
 
 def share_itself(r, T, d, draws=20_000):
-    """The chance that a random token selects itself in the form of ratio r."""
+    """The chance that a random token selects itself in the two-number form of ratio r."""
     half = (d - 1) / 2
     c = threshold(r, 1 - 2 * np.random.default_rng(2).beta(half, half, size=draws))
     return (beta.cdf((1 + c) / 2, half, half) ** (T - 1)).mean()
@@ -634,9 +642,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Curves: the share of random tokens that select themselves, as foreseen in the form for
-# $r \ge 1$; dotted at the least $d$ for each $T$, full at the largest. Dots, with their $d$: the share found
-# after the first step, within .04 of the foreseen one.
+# **Figure 3.** Curves: the share of random tokens that select themselves, as foreseen in the two-number
+# form for $r \ge 1$; dotted at the least $d$ for each $T$, full at the largest. Dots, with their $d$: the
+# share found after the first step, within .04 of the foreseen one.
 #
 # **After the first step nearly every random token selects itself at $T = 8$, $d = 40$, and few do at
 # $T = 30$, $d = 10$.** The best token that asks, however, selects itself in more than 99% of the fresh
@@ -651,7 +659,7 @@ show(
 # $$\frac{\eta}{n} \sum_k (z_k \cdot z_i)\; g_k \cdot (x_{i1} - x_{it}) .$$
 #
 # The own term, $k = i$, has the factor $z_i \cdot z_i = 1$. It is positive in the mean: given the scores, and
-# but for the factor $|\ell'| / T$, it is $(\gamma_{i1} - \gamma_{it}) \sum_s (\gamma_{is} - u_i)^2$ along
+# but for the factor $|\ell'| / T$, it is $(\gamma_{i1} - \gamma_{it}) \sum_q (\gamma_{iq} - u_i)^2$ along
 # $v$, and across $v$ its mean is about $\gamma_{i1} - \gamma_{it}$ at large $d$.
 #
 # In *cross-attention* with random queries each of the $n - 1$ others has a factor $z_k \cdot z_i$ of the
@@ -659,7 +667,7 @@ show(
 #
 # In *self-attention*, where the best tokens ask, they help in the mean, given a sequence with
 # $\gamma_{i1} \ge 0$. As $g_k x_{k1}^\top$ has the mean $W_1$, each adds in the mean $\eta / n$ times the
-# lead of the form (10.6), which is positive if $b_v \ge b > 0$, as at all sizes above.
+# lead of the two-number form (10.6), which is positive if $b_v \ge b > 0$, as at all sizes above.
 #
 # The table follows descent from zero with growing steps (10.5), at $T = 8$, $d = 10$: the shares of training
 # and of new sequences that select their best token after steps 1 and 1,000, and the share of trials in which
@@ -692,9 +700,8 @@ for n, trials in ((1, 1000), (6, 100), (50, 15)):
 
 # %% [markdown]
 # **The others help if the queries carry the answer, and disturb if they do not.** With random queries the
-# share in training falls with $n$, after step 1,000 too. This is not for lack of steps: by then $W$ has a
-# mean cosine above .99 to the Att-SVM of its choice. Nor are the best tokens infeasible in these draws (in
-# others, not run here, in up to a fifth of the trials at $n = 50$).
+# share in training falls with $n$, after step 1,000 too. Steps hardly seem to lack: by then $W$ has a
+# mean cosine above .99 to the Att-SVM of its choice. Nor are the best tokens infeasible in these draws.
 #
 # **From which $n$ on do they disturb?** We call $\Lambda = (n - 1)(T - 1) / d^2$ the **load** of the others:
 # their rows in the Att-SVM for each of the $d^2$ unknowns of $W$. And let $\tau = (T - 1) / d$. For large $d$
@@ -702,17 +709,17 @@ for n, trials in ((1, 1000), (6, 100), (50, 15)):
 #
 # $$\big( 1 + \tau + \sqrt{\Lambda \tau}\, N \big)\, \xi_t + \sqrt{\Lambda + \tau}\; \xi_t'$$
 #
-# is largest where $\xi_t$ is, with standard Gaussians $N, \xi_t, \xi_t'$, all independent. **Given $T$, two
-# numbers decide at step 1: the load and $T/d$.**
+# is largest where $\xi_t$ is, with standard Gaussians $N, \xi_t, \xi_t'$, all independent. **So at large
+# $d$, given $T$, the others hardly count at step 1 while the load is far below 1.**
 #
-# <details><summary>Why these two</summary>
+# <details><summary>Why this formula</summary>
 #
 # Let $\eta / (2 n T \sqrt d)$ be the unit of a logit at step 1, and $\xi_t = \sqrt d\, \gamma_{it}$. As $d$
 # is large, $|\ell'| \approx \frac12$.
 #
-# *The own term* is $\sum_s (\xi_s - \bar\xi)\, x_{is} \cdot x_{it}$. Here $s = t$ adds $\xi_t$, but for a
-# constant that all $t$ have in common. The $T - 1$ others add about $\xi_t \sum_s (\xi_s - \bar\xi)\,
-# \xi_s / d \approx \tau\, \xi_t$ along $v$, and noise of the variance $\tau$ across.
+# *The own term* is $\sum_q (\xi_q - \bar\xi)\, x_{iq} \cdot x_{it}$. Here $q = t$ adds $\xi_t$, but for a
+# constant that all $t$ have in common. The $T - 1$ others add about $\xi_t \sum_q (\xi_q - \bar\xi)\,
+# \xi_q / d \approx \tau\, \xi_t$ along $v$, and noise of the variance $\tau$ across.
 #
 # *One other sequence* adds $2T \sqrt d\, (z_k \cdot z_i)\, (g_k \cdot x_{it})$. The first product has the
 # variance $1/d$. The second has, across $v$, about $\lVert g_k \rVert^2 / d$, with $\lVert g_k \rVert^2
@@ -745,14 +752,14 @@ for T, d in ((8, 10), (8, 20), (30, 10)):
         print(f"{T:2d}{d:4d}{n:5d}{load:7.2f}{early:8.2f}{limit:11.2f}{late:>11s}")
         assert abs(early - limit) < 0.06
         if n == 58 and d == 10:
-            assert 0.1 < (att_svm(few, few.optimal).status == "optimal").mean() < 0.9
+            possible = (att_svm(few, few.optimal).status == "optimal").sum()
+print(f"the best tokens are feasible at T = 8, d = 10, n = 58 in {possible} of 10 trials")
 
 # %% [markdown]
-# **In all twelve rows the share at step 1 is within .06 of the foreseen.** It is least exact at $n = 1$ (by
-# .07 at $T = 5$, $d = 15$, not run here): the own noise is not quite independent of the $\xi_t$. At step
-# 1,000 equal loads give shares within .1 of each other here (not derived). At load 4 some of the loss is
-# necessity: at $T = 8$, $d = 10$ the best tokens are feasible in about half of the trials (3 to 6 of ten, in
-# four draws).
+# **In all twelve rows the share at step 1 is within .06 of the foreseen.** At $T = 8$ it is least exact at
+# $n = 1$: with few tokens the own noise is not quite independent of the $\xi_t$. At step 1,000 equal loads
+# give shares within .1 of each other here (not derived). At load 4 some of the loss is necessity: at $T = 8$,
+# $d = 10$ the best tokens are feasible in 4 of ten trials (last line).
 #
 # **On new sequences random queries help little** at $T = 8$, $d = 10$. As $g_k$ is stretched along $v$
 # (10.6), $Wz$ leans to $v$ or $-v$ at step 1, and at $n = 50$ the best token is selected in about .2. Later
@@ -769,9 +776,9 @@ for T, d in ((8, 10), (8, 20), (30, 10)):
 # *As a rule*: in 2,000 fresh sequences we let each token ask, the best one and the seven others. How often
 # does it select itself, and how often the best?
 #
-# *As a matrix*: write $W = \bar b\, (I + E)$ with $\bar b = \mathrm{tr}\, W / d \ne 0$, in the form
-# $\bar b = b\, (1 + (r - 1) / d)$, and call $\varepsilon = \lVert E \rVert_F$ the **error** of $W$. The table
-# has the means of ratio and error, after step 1,000 and for $W_{\mathrm{mm}}$.
+# *As a matrix*: write $W = \bar b\, (I + E)$ with $\bar b = \mathrm{tr}\, W / d \ne 0$, and call
+# $\varepsilon = \lVert E \rVert_F$ the **error** of $W$. (The two-number form has $\bar b = b\, (1 + (r - 1)
+# / d)$.) The table has the means over 40, 20 and 3 trials, after steps 1 and 1,000 and for $W_{\mathrm{mm}}$.
 
 
 # %%
@@ -785,30 +792,36 @@ print("  n   W           ratio  error    itself      itself   the best")
 for n, trials in ((6, 40), (50, 20), (400, 3)):
     tokens = by_score(data.random_tokens(n=n, T=8, d=10, trials=trials, seed=3))
     model, new = models.CrossAttention(10, trials=trials), fresh(8, 10, tokens.v, seed=4)[1]
-    fit(model, tokens, 1000, schedule=train.growing)
+    first = fit(model, tokens, 1000, schedule=train.growing, every=[1, 1000])["W"][1]
     W_mm = att_svm(tokens, tokens.optimal).value
-    for name, W in {"step 1,000": model.W, "W_mm": W_mm}.items():
+    for name, W in {"step 1": first, "step 1,000": model.W, "W_mm": W_mm}.items():
         picks = selects(W, new)  # (trials, 2000, 8)
         itself = (picks == torch.arange(8)).double().mean((0, 1))
         share = itself[0], itself[1:].mean(), (picks[..., 1:] == 0).double().mean()
         r = np.mean([ratio(w.numpy(), v.numpy()) for w, v in zip(W, tokens.v, strict=True)])
         row = f"{n:3d}   {name:10s}{r:7.1f}{error(W).mean():7.1f}"
         print(row + "{:10.2f}{:12.2f}{:11.2f}".format(*share))
-        assert (share[1] > 2 * share[2]) & (n == 6 or share[1] > 0.96)
+        assert (share[1] > 2 * share[2]) & (share[1] > 0.96 or n == 6 or name == "step 1")
 
 # %% [markdown]
-# **Is the rule of $bI$ learned? Yes, at $n = 50$ and 400.** In training only the best tokens asked.
-# Yet the other tokens, too, now select themselves, in about 98% of the fresh sequences or more. At $n = 6$ it
-# is about two thirds.
+# **Is the rule of $bI$ learned? Mostly at step 1, and nearly always after 1,000, at $n = 50$ and 400.** In
+# training only the best tokens asked. Yet the other tokens, too, select themselves in .81 and .89 of the
+# fresh sequences after step 1, and in about .98 or more after step 1,000. At $n = 6$ it is .42, then two
+# thirds.
 #
-# **As a matrix, no.** At $n = 50$ the error is about 2.3, and at $n = 400$ still 1.6, half of $\lVert I
-# \rVert_F = 3.2$. The ratio, about 9 at the first step on 5,000 sequences (10.6), is about 2 here. Here both
-# fall, and as $n \to \infty$, $W_{\mathrm{mm}} / \bar b$ tends to $I$ (10.9): there rule and matrix agree.
+# **As a matrix, no.** After 1,000 steps the error is about 2.2 at $n = 50$, and still 1.6 at $n = 400$, half
+# of $\lVert I \rVert_F = 3.2$. The ratio, about 9 after step 1 there, is about 2 then. For
+# $W_{\mathrm{mm}}$ both fall with $n$, and as $n \to \infty$, $W_{\mathrm{mm}} / \bar b$ tends to $I$ (10.9):
+# there rule and matrix agree.
 #
-# **Why is the rule right with such an error?** Divided by $\bar b$, the lead of a query $z$ over $x$ is
+# <details><summary>Why is the rule right with such an error?</summary>
+#
+# Divided by $\bar b$, the lead of a query $z$ over $x$ is
 # $1 - x \cdot z + (z - x)^\top E z$. For random tokens $z$ and $x$, independent, $x^\top E z$ has the mean
 # square $\varepsilon^2 / d^2$, and $z^\top E z$, as $\mathrm{tr}\, E = 0$, at most twice that: both are of
-# the size $\varepsilon / d$, against a lead near 1. That is .5, .23 and .16 at $n = 6$, 50 and 400.
+# the size $\varepsilon / d$: .5, .23 and .16 at $n = 6$, 50 and 400. Without $E$ the lead is $1 \pm .32$, as
+# $x \cdot z$ has the standard deviation $d^{-1/2}$, and the least of seven is still about .57 in the mean.
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.9 How fast the error falls *(optional)*
@@ -885,7 +898,7 @@ check("10.4", falls_by)
 # multiples of $I$ put the query strictly ahead of every rival.
 #
 # The directions $E' / \lVert E' \rVert_F$ form a compact set. So there is a $\kappa > 0$, and a
-# list of $N$ sets of pairs $(x_1, w)$, all of positive probability, such that for every $E'$ there is a
+# list of $M$ sets of pairs $(x_1, w)$, all of positive probability, such that for every $E'$ there is a
 # set in the list on which $w^\top E' x_1 \le -\kappa\, \lVert E' \rVert_F$.
 #
 # *At most this order.* Scale $W$ to length one. As $x_1^\top W x_1 \le 1$, leads of at least 0 ask for
@@ -893,23 +906,23 @@ check("10.4", falls_by)
 # $E'$ has $\tan(\theta / 2) < \kappa\, \lVert E' \rVert_F$. In one sequence, each set of the list
 # has a rival within a small $\theta$ with a probability of at least $C_0\, \theta^{d-1}$, with some $C_0 > 0$
 # (the other tokens score lower with positive probability, as the sets can be kept away from the lowest
-# score). That all $n$ sequences miss the same one of the $N$ sets has a probability of at most
-# $N \exp(-C_0\, n\, \theta^{d-1})$: small for $\theta = C n^{-1/(d-1)}$ and a large $C$, summable over $n$
+# score). That all $n$ sequences miss the same one of the $M$ sets has a probability of at most
+# $M \exp(-C_0\, n\, \theta^{d-1})$: small for $\theta = C n^{-1/(d-1)}$ and a large $C$, summable over $n$
 # for $\theta^{d-1} = 2 \log(n) / (C_0 n)$. So $E'$ is at most of the order said, and $E' \to 0$
 # with probability one. Then $|\bar b| \to 1 / \sqrt d$, and a negative $\bar b$ would give negative leads.
 # The same holds for $E = E' / \bar b$.
 #
-# *At least this order.* Let $\theta_1 < \theta_2$ be the smallest angles of rivals in the $n$ sequences. Then
-# $n\, \theta_1^{d-1}$ stays away from 0, and $\theta_2 / \theta_1$ from 1, but for a small probability. For
-# $E = \tau\, \theta_1\, w x_1^\top$, with the nearest rival's $w$ and $x_1$ and a small constant $\tau$,
-# the nearest lead is about $\bar b\, \theta_1^2 (\frac12 + \tau)$. As $\frac12 \theta^2 - \tau\, \theta_1
-# \theta$ grows for $\theta > \tau\, \theta_1$, all others are at least about
-# $\bar b\, \theta_2 (\frac12 \theta_2 - \tau\, \theta_1)$, which is larger if
-# $\theta_2 / \theta_1 > 1 + 2\tau$. And the norm is $\bar b \sqrt d$ up to a factor $1 + O(\theta_1^2)$. A
-# $W$ with $\lVert E \rVert_F \le \tau' \theta_1$ has a nearest lead of at most about
-# $\bar b\, \theta_1^2 (\frac12 + \tau')$: for $\tau' < \tau$ less margin at the same norm. So it is not
-# $W_{\mathrm{mm}}$, whose $\varepsilon$ is above $\tau' \theta_1$: at least of the order said, as
-# $n\, \theta_1^{d-1}$ stays away from 0.
+# *At least this order.* Let $\theta_1 < \theta_2$ be the smallest angles of rivals in the $n$ sequences. The
+# values $n\, \theta^{d-1}$ of all rivals tend to a Poisson process. So $n\, \theta_1^{d-1}$ stays away from
+# 0, and $\theta_2 / \theta_1$ from 1, but for a small probability. For $E = \mu\, \theta_1\, w x_1^\top$,
+# with the nearest rival's $w$ and $x_1$ and a small constant $\mu$, the nearest lead is about $\bar b\,
+# \theta_1^2 (\frac12 + \mu)$. As $\frac12 \theta^2 - \mu\, \theta_1 \theta$ grows for $\theta > \mu\,
+# \theta_1$, all others are at least about $\bar b\, \theta_2 (\frac12 \theta_2 - \mu\, \theta_1)$, which is
+# larger if $\theta_2 / \theta_1 > 1 + 2\mu$. And the norm is $\bar b \sqrt d$ up to a factor $1 +
+# O(\theta_1^2)$. A $W$ with $\lVert E \rVert_F \le \mu' \theta_1$ has a nearest lead of at most about $\bar
+# b\, \theta_1^2 (\frac12 + \mu')$: for $\mu' < \mu$ less margin at the same norm. So it is not
+# $W_{\mathrm{mm}}$, whose $\varepsilon$ is above $\mu' \theta_1$: at least of the order said, as $n\,
+# \theta_1^{d-1}$ stays away from 0.
 # </details>
 #
 # The theorem bounds $n^{1/(d-1)} \varepsilon$ from both sides. It does not follow that mean errors fall by
@@ -938,11 +951,10 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
     spread = falls * np.hypot(*(e.std(ddof=1) / e.mean() / sets**0.5 for e in (few, more)))
     row = f"{T}{d:3d}{n:6d}{sets:6d}{few.mean():11.2g}{more.mean():8.2g}{falls:10.2g}"
     print(f"{row} ± {spread:.1g}{falls_by(16, d):9.2g}")
-    assert abs(falls - falls_by(16, d)) < 3 * spread, again.format("10.4")
+    assert abs(falls - falls_by(16, d)) < 2 * spread, again.format("10.4")
 
 # %% [markdown]
-# These draws, at $T = 2$ and $d = 2$ and $4$ only, fit the law within two standard errors (ten others, not
-# run here, within three), and refuse 4.
+# These draws, at $T = 2$ and $d = 2$ and $4$ only, fit the law within two standard errors, and refuse 4.
 # The error 1.6 at $d = 10$, $n = 400$ (10.8) is far from small. By this law, to halve a
 # small error at $d = 10$ takes $2^{d-1} = 512$ times the data.
 
@@ -951,13 +963,13 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | end of $W$ (10.5) | SVM of a locally optimal choice | 100 of 100; with constant steps from 96 |
-# | first step (10.6) | $r / T \to 1$ as $d \to \infty$ | by the formulas 1.5 to 1.03, 1.06 at $T = 8$, 30 |
+# | end of $W$ (10.5) | SVM of a locally optimal choice | 100 of 100; with constant steps 99 |
+# | first step (10.6) | $r / T \to 1$ as $d \to \infty$ | 1.47 to 1.04; 1.56 to 1.07 at $T = 8$; 30 |
 # | a random token selects itself (10.6) | $\mathbb{E}\, F(c)^{T-1}$ | within .04 at the six sizes |
 # | other sequences (10.7) | best queries help, random disturb | step 1, $n = 1, 50$: .68, .99; .68, .39 |
-# | random queries, step 1 (10.7) | by the load and $T/d$, from .34 to .70 | within .06 in twelve rows |
+# | random queries, step 1 (10.7) | by the formula, from .34 to .70 | within .06 in twelve rows |
 # | new sequences, $n = 50$ (10.7) | best queries carry over, random do not | .99; .15 (a guess: 1/8) |
-# | error of $W_{\mathrm{mm}}$ (10.9) | of the order $n^{-1/(d-1)}$ | within 3 s.e. at $T = 2$, $d = 2, 4$ |
+# | error of $W_{\mathrm{mm}}$ (10.9) | of the order $n^{-1/(d-1)}$ | within 2 s.e. at $T = 2$, $d = 2, 4$ |
 
 # %% [markdown]
 # ## Questions
@@ -970,7 +982,7 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
 # $Wz = p$ is $p z^\top$, of norm $\lVert p \rVert$.
 # </details>
 #
-# **2.** Let $r \to \infty$ in the form. With which chance does a random token select itself?
+# **2.** Let $r \to \infty$ in the two-number form. With which chance does a random token select itself?
 # <details><summary>Answer</summary>
 #
 # $\frac2T (1 - 2^{-T})$. Divided by $r$, the logits tend to $b\, \gamma\, \gamma_t$. So the query selects
@@ -987,10 +999,10 @@ progress("10")
 #   the paper's data descent with growing steps neared, in all 100 trials, the Frobenius SVM of a locally
 #   optimal choice.
 # - In self-attention with the best tokens, the ratio $r$ of the first step on endless data tends to $T$ as
-#   $d \to \infty$. In the form, given $T$, nearly all tokens select themselves if $1 \le r \ll d$; if
-#   $r \gg d$ many do not.
-# - Other sequences help the best tokens that ask. They disturb random queries: given $T$, the load
-#   $(n - 1)(T - 1) / d^2$ and $T/d$ say how much at step 1. On new sequences these help little.
+#   $d \to \infty$. In the two-number form, given $T$, nearly all tokens select themselves if
+#   $1 \le r \ll d$; if $r \gg d$ many do not.
+# - Other sequences help the best tokens that ask. They disturb random queries, at step 1 the more, the
+#   larger the load $(n - 1)(T - 1) / d^2$. On new sequences random queries help little.
 # - At $T = 8$, $d = 10$, $n = 50$ descent learns "attend to yourself" as a rule, though not yet as a matrix:
 #   $W_{\mathrm{mm}} / \bar b$ tends to $I$ only as $n$ grows, and slowly.
 
