@@ -60,8 +60,8 @@ print(f"{n} answers are known, {(~known).sum()} are not")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The model predicts the sign of $x^\top W z$, where $x$ and $z$ are all zeros and a single one: $x$ says
-# which person, $z$ which film. The **signed feature matrix** of known answer $i$ contains its label $y_i$,
-# and $u_i$ is the signed output of lesson 01:
+# which person, $z$ which film. The **signed feature matrix** $A_i$ of known answer $i$ contains its label
+# $y_i$. Its inner product with $W$ (entrywise products, summed) is $u_i$, the signed output of lesson 01:
 #
 # $$A_i = y_i\, x_i z_i^\top, \qquad u_i = \langle A_i, W \rangle = y_i\,
 # x_i^\top W z_i .$$
@@ -119,8 +119,8 @@ check("04.1", speed)
 # similar rows of $U$.
 #
 # We compare two runs of 2,000 steps of size one: on the entries of $W$, from zero, and on factors with ten
-# columns each, from $U = \beta I$, $V = 0$ with $\beta = 0.001$: this too has $W = 0$,
-# and its early steps can be solved by hand (section 4.5).
+# columns each, from $U = \beta I$, $V = 0$ with $\beta = 0.001$: this too has $W = 0$, its first speed is
+# $\beta^2 M$ (blanks do not move yet), and its early steps can be solved by hand (section 4.5).
 
 
 # %%
@@ -244,9 +244,10 @@ show(
 # **Figure 2.** Both norms against the blank $w$. Marks: minima. Dotted: the $w$ of rank one.
 
 # %% [markdown]
-# In Figure 2 the nuclear norm has a kink where the rank falls to one. For the answers 2, 1, 1 this kink, at
-# $w = 1/2$, is its minimum. For 1, 2, 3 the kink is at 6 and the minimum at 1. **A small nuclear norm leans
-# towards low rank, but it is not the same.**
+# No: the two parabolas have their minima at $w = a$ and $w = -a$. So the best blank is $w = be/a$ if $|be|
+# \le a^2$, else that of $a$ and $-a$ which has the sign of $be/a$. In Figure 2 the kink is where the rank
+# falls to one. For the answers 2, 1, 1 this kink, at $w = 1/2$, is the minimum. For 1, 2, 3 the kink is at 6
+# and the minimum at 1. **A small nuclear norm leans towards low rank, but it is not the same.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.3 Short factors, small nuclear norm
@@ -306,11 +307,10 @@ show(
 #
 # <details><summary>Why some weights reach it</summary>
 #
-# Take weights with $\sum_i \lambda_i = 1$ for which $\lVert S \rVert_{\mathrm{op}}$ is least. For such
-# weights the least $\langle A_i, W \rangle$ is the minimum of $\langle S, W \rangle$ over $\lambda$, so
-# $\hat\mu$ is the maximum over $\lVert W \rVert_* \le 1$ of this minimum. By the minimax theorem the two may
-# change places, and the maximum of $\langle S, W \rangle$ over these $W$ is $\lVert S \rVert_{\mathrm{op}} =
-# B(\lambda)$.
+# For every $W$ the least $\langle A_i, W \rangle$ is the least $\langle S, W \rangle$ over all weights with
+# $\sum_i \lambda_i = 1$. So $\hat\mu$ is the maximum, over $\lVert W \rVert_* \le 1$, of this minimum. By the
+# minimax theorem the two may change places, and the maximum of $\langle S, W \rangle$ over these $W$ is
+# $\lVert S \rVert_{\mathrm{op}} = B(\lambda)$. So the weights for which it is least reach $\hat\mu$.
 # </details>
 # <details><summary>Why the rank</summary>
 #
@@ -340,8 +340,8 @@ rank = svm.certified_rank(*solved)
 print(f"mu(W_nuc) {nearness(W_nuc, Y, 1):.6f}, B(lambda) {bound:.6f}; rank at most {rank}")
 
 # %% [markdown]
-# The last column shows what our run lacks: $W_{\mathrm{nuc}}$ has three singular values of some size, the run
-# only two.
+# The last column shows one thing that our run lacks: $W_{\mathrm{nuc}}$ has three singular values of some
+# size, the run only two.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Does a larger margin fill the blanks better?** *Predict*, on 200 other surveys: which of the three tables
@@ -381,9 +381,9 @@ for name, *numbers in zip(rivals, both.mean(2), more.mean(2), errors, strict=Tru
     print(row.format(name, *np.transpose(numbers).ravel()))
 
 # %% [markdown]
-# No: the factors fill best. $W_{\mathrm{nuc}}$ has the largest margin and fills 1.5 points worse; the entries
-# have, in the mean, a larger margin than the factors and fill nothing. So the blanks do not tell which table
-# was found, and from here on we ask for the margin.
+# No: the factors fill best. $W_{\mathrm{nuc}}$ has the largest margin and fills 1.5 points worse (± .4, its
+# standard error); the entries have, in the mean, a larger margin than the factors and fill nothing. So
+# filling does not measure the margin, and from here on we ask for the margin.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.5 A race
@@ -539,8 +539,9 @@ check("04.3", remembered)
 # In lesson 02 a KKT point was a solution, because the problem was convex. In $(U, V)$ it is not convex.
 #
 # **Its factors are balanced:** $U^\top U = U^\top S V = V^\top V$, and $\lVert W \rVert_* = \lVert V
-# \rVert_F^2 = \sum_i \lambda_i$. **It has at least the share $1 / c$ of the largest margin,** where $c =
-# \lVert S \rVert_{\mathrm{op}} \ge 1$. So it solves (P) if $c = 1$.
+# \rVert_F^2 = \sum_i \lambda_i$. **It has at least the share $1 / \lVert S \rVert_{\mathrm{op}}$ of the
+# largest margin,** and $\lVert S \rVert_{\mathrm{op}} \ge 1$. So it solves (P) if $\lVert S
+# \rVert_{\mathrm{op}} = 1$.
 #
 # <details><summary>Proofs</summary>
 #
@@ -549,49 +550,48 @@ check("04.3", remembered)
 # \rVert_*$, and $\lVert V \rVert_F^2 = \langle V, S^\top U \rangle = \langle S, W \rangle = \sum_i
 # \lambda_i$.
 #
-# With these $\lambda_i$ the certificate of section 4.4 says $\hat\mu \le c / \lVert W \rVert_*$. Some
-# $\lambda_i$ is positive (else $W = 0$), so the least $\langle A_i, W \rangle$ is 1, and $\mu(W) = 1 / \lVert
-# W \rVert_*$.
+# With these $\lambda_i$ the certificate of section 4.4 says $\hat\mu \le \lVert S \rVert_{\mathrm{op}} /
+# \lVert W \rVert_*$. Some $\lambda_i$ is positive (else $W = 0$), so the least $\langle A_i, W \rangle$ is 1,
+# and $\mu(W) = 1 / \lVert W \rVert_*$.
 #
 # Where $\sigma_k > 0$, $\sigma_k \xi_k = W \zeta_k = S V V^\top \zeta_k = \sigma_k S \zeta_k$. So $S$ maps
-# the unit vector $\zeta_k$ to the unit vector $\xi_k$, and $c \ge 1$. $\square$
+# the unit vector $\zeta_k$ to the unit vector $\xi_k$, and $\lVert S \rVert_{\mathrm{op}} \ge 1$. $\square$
 # </details>
 #
-# **If $c > 1$, a direction is missing.** Take a single matrix $A = \operatorname{diag}(1, 2)$. Then $U = V =
-# (1, 0)^\top$ is a KKT point with $\lambda = 1$, $S = A$ and $c = 2$. It has half the largest margin, that of
-# $\operatorname{diag}(0, 1)$, a direction it lacks. Whenever $c > 1$, the **leading pair** of $S$, the
-# singular vectors $\bar\xi$ and $\bar\zeta$ of its largest singular value, is absent from $W$: $U^\top
-# \bar\xi = 0$ and $V^\top \bar\zeta = 0$ (question 1).
-#
-# This need not cost margin: where several choices of the $\lambda_i$ fit, $c$ depends on the choice, and the
-# point solves (P) exactly if *some* choice has $c = 1$ (question 1, with an example).
+# **If $\lVert S \rVert_{\mathrm{op}} > 1$, a direction is missing.** Take a single matrix $A =
+# \operatorname{diag}(1, 2)$. Then $U = V = (1, 0)^\top$ is a KKT point with $\lambda = 1$, $S = A$ and
+# $\lVert S \rVert_{\mathrm{op}} = 2$. It has half the largest margin, that of $\operatorname{diag}(0, 1)$, a
+# direction it lacks. Whenever $\lVert S \rVert_{\mathrm{op}} > 1$, the **leading pair** of $S$, the singular
+# vectors $\xi_S$ and $\zeta_S$ of its largest singular value, is absent from $W$: $U^\top \xi_S = 0$ and
+# $V^\top \zeta_S = 0$. This need not cost margin (both in question 1).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Can a run near such a point get the direction back? Scaled slopes become *some* such $\lambda_i$, so its own
-# pull $M$ points, in the limit, along *an* $S$. Let $\bar\xi, \bar\zeta$ now be the leading pair of $M$. The
-# run has a little of it, the **faint part** $\bar\xi^\top W \bar\zeta$. While $M$ is still, this soon grows
-# at the rate $2 \lVert M \rVert_{\mathrm{op}}$ (but for the exception below). And $\lVert W \rVert_*$ grows
-# at the rate $2 \langle M, W \rangle / \lVert W \rVert_*$ if the factors are nearly balanced, as they stay
-# from a small start. The first rate, divided by the second, is
+# Can a run near such a point get the direction back? Every limit of its scaled slopes is a choice of the
+# $\lambda_i$, so every limit of its pull $M$, rescaled, is such an $S$. So far all is proved; what follows is
+# a heuristic. Let $\xi_M, \zeta_M$ be the leading pair of $M$. The run has a little of it, the **faint part**
+# $\xi_M^\top W \zeta_M$. While $M$ is still, this soon grows at the rate $2 \lVert M \rVert_{\mathrm{op}}$
+# (but for the exception below). And $\lVert W \rVert_*$ grows at the rate $2 \langle M, W \rangle / \lVert W
+# \rVert_*$ if the factors are nearly balanced, as they stay from a small start. The first rate, divided by
+# the second, is
 #
-# $$c = \frac{\lVert M \rVert_{\mathrm{op}} \lVert W \rVert_*}{\langle M, W \rangle} \ge 1 ,$$
+# $$c = \frac{\lVert M \rVert_{\mathrm{op}} \lVert W \rVert_*}{\langle M, W \rangle} \ge 1 .$$
 #
-# which is the $c$ of an $S$ along which the pull points, since $\langle S, W \rangle = \lVert W \rVert_*$. So
-# **the faint part grows like $\lVert W \rVert_*^c$** while $M$ and $W$ hardly turn, and its share of $W$
-# grows like $\lVert W \rVert_*^{c - 1}$. That is slow, because $\lVert W \rVert_* = u_{\min} / \mu(W)$, with
-# $u_{\min}$ the least $u_i$, grows about like $-\log L$.
+# At a KKT point, with $S$ for $M$, this is $\lVert S \rVert_{\mathrm{op}}$, since $\langle S, W \rangle =
+# \lVert W \rVert_*$. So **the faint part grows like $\lVert W \rVert_*^c$** while $M$ and $W$ hardly turn,
+# and its share of $W$ grows like $\lVert W \rVert_*^{c - 1}$. That is slow, because $\lVert W \rVert_* =
+# u_{\min} / \mu(W)$, with $u_{\min}$ the least $u_i$, grows about like $-\log L$.
 #
-# <details><summary>Why along an S, and where the two rates come from</summary>
+# <details><summary>Why such an S, and where the two rates come from</summary>
 #
 # The speed of $(U, V)$, too, turns to the direction in which $(U, V)$ converges (Ji & Telgarsky 2020). So, at
 # the right scale, $M V$ comes near $U$ and $M^\top U$ near $V$. And next to the others, the slopes of answers
 # with $u_i / u_{\min} \to a > 1$ vanish. So every limit of scaled slopes is a choice of the $\lambda_i$.
 #
-# The faint part is $p^\top r$ with $p = U^\top \bar\xi$ and $r = V^\top \bar\zeta$. As $M^\top \bar\xi =
-# \lVert M \rVert_{\mathrm{op}} \bar\zeta$, the flow has $p' = V^\top M^\top \bar\xi = \lVert M
-# \rVert_{\mathrm{op}}\, r$, and likewise $r' = \lVert M \rVert_{\mathrm{op}}\, p$. So with $M$ held still
-# $p + r$ grows and $p - r$ shrinks. Unless $p + r = 0$, soon $p \approx r$, and $p^\top r$ grows at the
-# rate $2 \lVert M \rVert_{\mathrm{op}}$.
+# The faint part is $p^\top r$ with $p = U^\top \xi_M$ and $r = V^\top \zeta_M$. As $M^\top \xi_M = \lVert M
+# \rVert_{\mathrm{op}} \zeta_M$, the flow has $p' = V^\top M^\top \xi_M = \lVert M \rVert_{\mathrm{op}}\, r$,
+# and likewise $r' = \lVert M \rVert_{\mathrm{op}}\, p$. So with $M$ held still $p + r$ grows and $p - r$
+# shrinks. Unless $p + r = 0$, soon $p \approx r$, and $p^\top r$ grows at the rate $2 \lVert M
+# \rVert_{\mathrm{op}}$.
 #
 # Nearly balanced factors have $\lVert W \rVert_* \approx \lVert V \rVert_F^2$. This has the speed $2 \langle
 # V, M^\top U \rangle = 2 \langle M, W \rangle$.
@@ -623,11 +623,6 @@ assert (np.diff(reached, axis=0) > 0).all()  # each margin climbs
 # %% [markdown]
 # Mostly the largest: of two neighbouring starts the larger is nearer on 18 and 19 of these 20 surveys. It is
 # less greedy (section 4.5), so what it lacks has less to catch up. All margins climb.
-#
-# The conjecture that small starts lead to the smallest nuclear norm (Gunasekar et al. 2017) is about the
-# squared loss: there descent ends at a finite table, and then the start tends to 0. Our medians, in which a
-# smaller start is further off at every number of digits, do not contradict it: here the loss is logistic, and
-# time tends to infinity while the start stays.
 #
 # Does the faint part grow like $\lVert W \rVert_*^c$? From 30 to 300 digits the norm grows about tenfold, in
 # eight stretches. We measure the exponent with the leading pair renewed before each stretch.
@@ -669,11 +664,12 @@ show(
 # **Figure 4.** Exponents of 60 runs against the mean of $c$. Dotted: equality.
 
 # %% [markdown]
-# **Slow, not stopped.** The exponent is the mean of $c$ on the way, within .1 on 59 of 60 runs (Figure 4).
-# From $10^{-1}$ that is no test: the part is hardly faint (.08 of the norm at 30 digits; from $10^{-5}$
-# .006), most $c$ are near 1, and whatever keeps its share of $W$ has the exponent 1. The evidence is the 25
-# runs with a mean above 1.5, of which 24 agree. In the medians $c$ falls, but that it ends at 1, the theorem
-# does not say.
+# **Slow, not stopped by 300 digits.** The exponent is the mean of $c$ on the way, within .1 on 59 of 60 runs
+# (Figure 4). From $10^{-1}$ that is no test: the part is hardly faint (.08 of the norm at 30 digits; from
+# $10^{-5}$ .006), most $c$ are near 1, and whatever keeps its share of $W$ has the exponent 1. The evidence
+# is the 25 runs with a mean above 1.5, of which 24 agree. The one that does not lies far above, as if $p - r$
+# (proofs above) were not yet small; no cell checks this. In the medians $c$ falls, but that it ends at 1, the
+# theorem does not say.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 A penalty lets it rest
@@ -683,19 +679,19 @@ show(
 # enough columns **the ridge charges $\varepsilon \lVert W \rVert_*$.**
 #
 # A **rest** is a stationary point, $M V = \varepsilon U$ and $M^\top U = \varepsilon V$. Its factors are
-# balanced, as in section 4.6 with $M / \varepsilon$ for $S$. Call $m \ge \min(d_1, d_2)$ *full width*. **A
-# rest of full width repels** (some small change of it grows) if $\lVert M \rVert_{\mathrm{op}} >
-# \varepsilon$. **Otherwise it solves:** $W$ minimises $L(W) + \varepsilon \lVert W \rVert_*$, and $\lVert M
-# \rVert_{\mathrm{op}} = \varepsilon$, unless $W = 0$.
+# balanced, as in section 4.6 with $M / \varepsilon$ for $S$. A unit vector $h$ with $U h = V h = 0$ is a
+# **free direction** of it. Call $m \ge \min(d_1, d_2)$ *full width*. **A rest of full width repels** (some
+# small change of it grows) if $\lVert M \rVert_{\mathrm{op}} > \varepsilon$. **Otherwise it solves:** $W$
+# minimises $L(W) + \varepsilon \lVert W \rVert_*$, and $\lVert M \rVert_{\mathrm{op}} = \varepsilon$, unless
+# $W = 0$.
 #
 # <details><summary>Proof</summary>
 #
-# *It repels if $\lVert M \rVert_{\mathrm{op}} > \varepsilon$ and there is a free column,* a unit vector $h$
-# with $U h = V h = 0$. Add a little $\bar\xi h^\top$ to $U$ and as little $\bar\zeta h^\top$ to $V$, with the
-# leading pair of $M$. This changes $W$, and so $M$, only to second order, and it grows at the rate $\lVert M
-# \rVert_{\mathrm{op}} - \varepsilon$.
+# *It repels if $\lVert M \rVert_{\mathrm{op}} > \varepsilon$ and there is a free direction* $h$. Add a little
+# $\xi_M h^\top$ to $U$ and as little $\zeta_M h^\top$ to $V$, with the leading pair of $M$. This changes $W$,
+# and so $M$, only to second order, and it grows at the rate $\lVert M \rVert_{\mathrm{op}} - \varepsilon$.
 #
-# *If there is no free column, $\lVert M \rVert_{\mathrm{op}} = \varepsilon$* (question 2).
+# *If there is no free direction, $\lVert M \rVert_{\mathrm{op}} = \varepsilon$* (question 2).
 #
 # *Unless $W = 0$, $\lVert M \rVert_{\mathrm{op}} \ge \varepsilon$,* as $M M^\top U = \varepsilon^2 U$ says
 # that $M$ has the singular value $\varepsilon$.
@@ -727,8 +723,8 @@ assert max(off, turned) < 0.001
 
 # %% [markdown]
 # They do: on every survey the three tables agree within a thousandth. As $\lVert M \rVert_{\mathrm{op}} =
-# \varepsilon$, all of them solve. That there is but one solution, and that descent avoids the rests that
-# repel, is not proved.
+# \varepsilon$ to three decimals, all of them nearly solve. That there is but one solution, and that descent
+# avoids the rests that repel, is not proved.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.4: Where a penalty stops
@@ -776,8 +772,8 @@ check("04.4", enclosed)
 #
 # So **a penalty stops where $\bar\pi = \varepsilon / \hat\mu$,** or below that by at most the factor
 # $u_{\min} / \bar u$. And at most the share $1 - u_{\min} / \bar u$ of the margin is missing. As $\bar u -
-# u_{\min} \le \log(2n)$ (question 3), this bound is at most $\log(2n) / u_{\min}$: it falls to 0 at least as
-# fast as one over the digits.
+# u_{\min} \le \log(2n)$ (question 3), this bound is at most $\log(2n) / u_{\min}$. That falls like one over
+# the digits, but with $n$ near 50 it says nothing below 2 digits.
 
 # %%
 print("medians   pi-bar by eps / mu-hat   digits   missing share   1 - u_min / u-bar   ||M||_op / eps, most")
@@ -799,8 +795,8 @@ for eps in (1e-2, 1e-3, 1e-4):
 
 # %% [markdown]
 # Both equations of a rest hold within .2 percent, and $\lVert M \rVert_{\mathrm{op}} \le \varepsilon$ within
-# one (last column). So these rests solve, and the mean slope is where it should be. A tenth of the penalty
-# brings about one digit more, and the bound is nearly reached.
+# one (last column). So these tables nearly solve, and the mean slope is where it should be. A tenth of the
+# penalty brings about one digit more, and the bound is nearly reached.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.0, 3.4))
@@ -841,10 +837,10 @@ show(
 # or more), but those runs go on.
 #
 # **So when does descent come near a table of smallest nuclear norm? With a small penalty on factors of full
-# width, if it comes to a rest that solves: as $\varepsilon$ falls to 0, the margin of such rests tends to
-# the largest, and what it lacks falls at least as fast as one over the digits.** That is proved. Without a
-# penalty it is measured only: every margin climbed, and at 300 digits the medians are .94 to .997 of the
-# largest, but nothing says that they go on to 1.
+# width, if it comes to a rest that solves: as $\varepsilon$ falls to 0, the margin of such rests tends to the
+# largest, and what it lacks is at most $\log(2n) / u_{\min}$.** That is proved. Without a penalty it is
+# measured only: every margin climbed, and at 300 digits the medians are .94 to .997 of the largest, but
+# nothing says that they go on to 1.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## 4.8 Your own start *(optional)*
@@ -855,7 +851,7 @@ show(
 # <details><summary>Answer</summary>
 #
 # A smaller start is greedier (section 4.5) and leaves the third bar further behind. More digits bring it
-# back, but slowly (section 4.6): from $10^{-6}$ even 30 digits do not.
+# back, but slowly (section 4.6): from $10^{-6}$ even 30 digits may not.
 # </details>
 
 
@@ -887,13 +883,16 @@ widgets.sliders(
 # ## Questions
 #
 # **1.** At a KKT point with $\lVert S \rVert_{\mathrm{op}} > 1$, why do $U$ and $V$ lack the leading pair of
-# $S$? And if the point solves (P), why is $\lVert S \rVert_{\mathrm{op}} = 1$ for some choice of the
-# $\lambda_i$?
+# $S$? And why does the point still solve (P) exactly if $\lVert S \rVert_{\mathrm{op}} = 1$ for *some* choice
+# of the $\lambda_i$?
 # <details><summary>Answer</summary>
 #
-# As $U = S V$ and $S^\top \bar\xi = c\, \bar\zeta$, $U^\top \bar\xi = V^\top S^\top \bar\xi = c\, V^\top
-# \bar\zeta$, and likewise $V^\top \bar\zeta = c\, U^\top \bar\xi$. So $U^\top \bar\xi = c^2\, U^\top \bar\xi$
-# with $c > 1$, and both vectors are zero.
+# Let $s = \lVert S \rVert_{\mathrm{op}}$, so $S^\top \xi_S = s\, \zeta_S$. As $U = S V$, $U^\top \xi_S =
+# V^\top S^\top \xi_S = s\, V^\top \zeta_S$, and likewise $V^\top \zeta_S = s\, U^\top \xi_S$. So $U^\top
+# \xi_S = s^2\, U^\top \xi_S$ with $s > 1$, and both vectors are zero.
+#
+# Where several choices of the $\lambda_i$ fit, $\lVert S \rVert_{\mathrm{op}}$ depends on the choice, and one
+# choice for which it is 1 is enough (section 4.6).
 #
 # If $W$ solves (P), take the $\lambda_i$ for which both ends of the certificate meet (section 4.4), at the
 # scale where $\lVert S \rVert_{\mathrm{op}} = 1$. Then $\sum_i \lambda_i = 1 / \hat\mu = \lVert W \rVert_* =
@@ -905,11 +904,12 @@ widgets.sliders(
 #
 # An example: take $\operatorname{diag}(1, 2)$ and $\operatorname{diag}(1, -2)$ for the $A_i$, and $U = V =
 # (1, 0)^\top$. Both constraints are tight. The choice $\lambda = (1, 0)$ gives $S = \operatorname{diag}(1,
-# 2)$ and $c = 2$; but $\lambda = (\frac12, \frac12)$ gives $S = \operatorname{diag}(1, 0)$ and $c = 1$, and
-# the point solves (P).
+# 2)$, of norm 2; but $\lambda = (\frac12, \frac12)$ gives $S = \operatorname{diag}(1, 0)$, of norm 1, and the
+# point solves (P).
 # </details>
 #
-# **2.** Why is $\lVert M \rVert_{\mathrm{op}} = \varepsilon$ at a rest of full width without a free column?
+# **2.** Why is $\lVert M \rVert_{\mathrm{op}} = \varepsilon$ at a rest of full width without a free
+# direction?
 # <details><summary>Answer</summary>
 #
 # As $U^\top U = V^\top V$, $U h = 0$ exactly when $V h = 0$. So neither is 0 for any unit vector $h$, and $U$
@@ -936,10 +936,10 @@ widgets.sliders(
 # **4.** $U = V = 0$ is a rest for every $\varepsilon$. When does it repel?
 # <details><summary>Answer</summary>
 #
-# There $W = 0$, so $M = M_0$ (section 4.5), and every column is free. So it repels, at the rate $\lVert M_0
-# \rVert_{\mathrm{op}} - \varepsilon$, if $\varepsilon < \lVert M_0 \rVert_{\mathrm{op}}$.
-# With a larger penalty $\lVert M \rVert_{\mathrm{op}} \le \varepsilon$, and $W = 0$ minimises the loss plus
-# $\varepsilon \lVert W \rVert_*$: nothing is learned.
+# There $W = 0$, so $M = M_0$ (section 4.5), and every direction is free. So it repels, at the rate $\lVert
+# M_0 \rVert_{\mathrm{op}} - \varepsilon$, if $\varepsilon < \lVert M_0 \rVert_{\mathrm{op}}$. With a larger
+# penalty $\lVert M \rVert_{\mathrm{op}} \le \varepsilon$, and $W = 0$ minimises the loss plus $\varepsilon
+# \lVert W \rVert_*$: nothing is learned.
 # </details>
 
 # %%
@@ -951,10 +951,12 @@ progress("04")
 # - A product moves along $M V V^\top + U U^\top M$. A smaller start $\beta I$, $0$ is greedier: when
 #   $\sigma_1$ is 1, $\sigma_2$ is like $\beta^{2 - 2\bar\sigma_2 / \bar\sigma_1}$.
 # - The cheapest pair of a product costs its nuclear norm, so a ridge on both factors charges that.
-# - Gradient flow, once $L < \frac1n \log 2$, turns to a KKT point, a solution of (P) if $c = 1$. The faint
-#   part, along the leading pair of $M$, grows like $\lVert W \rVert_*^c$ while $M$ and $W$ hardly turn.
+# - Gradient flow, once $L < \frac1n \log 2$, turns to a KKT point, a solution of (P) if
+#   $\lVert S \rVert_{\mathrm{op}} = 1$. The faint part, along the leading pair of $M$, grows like
+#   $\lVert W \rVert_*^c$, $c = \lVert M \rVert_{\mathrm{op}} \lVert W \rVert_* / \langle M, W \rangle$, while
+#   $M$ and $W$ hardly turn.
 # - A rest of full width repels or solves. If it solves and $u_{\min} > 0$, it lacks at most $1 - u_{\min} /
-#   \bar u$ of the margin. On 200 surveys the largest margin filled the blanks worse.
+#   \bar u$ of the margin. On 200 surveys our runs filled the blanks better than $W_{\mathrm{nuc}}$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
@@ -963,7 +965,8 @@ progress("04")
 #   Our survey, and the theorem of section 4.3.
 # - S. Gunasekar, B. Woodworth, S. Bhojanapalli, B. Neyshabur, N. Srebro. *Implicit regularization in matrix
 #   factorization.* NIPS 2017, arXiv:1705.09280. The conjecture, for the squared loss, that small starts lead
-#   to the smallest nuclear norm.
+#   to the smallest nuclear norm. There descent ends at a finite table, and then the start tends to 0; in
+#   section 4.6 the loss is logistic, and time tends to infinity while the start stays.
 # - S. Arora, N. Cohen, W. Hu, Y. Luo. *Implicit regularization in deep matrix factorization.* NeurIPS 2019,
 #   arXiv:1905.13655. How singular values move when factors descend, and more than two factors.
 # - B. Woodworth, S. Gunasekar, J. Lee, E. Moroshko, P. Savarese, I. Golan, D. Soudry, N. Srebro. *Kernel and

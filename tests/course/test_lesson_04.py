@@ -374,7 +374,7 @@ def test_the_faint_part_grows_with_the_exponent_c(seed):
 
 @pytest.mark.parametrize(("m", "shape"), [(4, (4, 6)), (5, (7, 5)), (5, (5, 5))])
 def test_a_rest_of_full_width_repels_or_solves(m, shape):
-    """Section 4.7: balanced factors without a free column that rest have ||M||_op = epsilon."""
+    """Section 4.7: balanced factors without a free direction that rest have ||M||_op = epsilon."""
     rng = np.random.default_rng(m)
     left, right, turn = (np.linalg.qr(rng.normal(size=(size, size)))[0] for size in (*shape, m))
     roots = np.sqrt(rng.uniform(0.5, 2, m))
