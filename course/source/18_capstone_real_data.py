@@ -635,8 +635,8 @@ for moved in (torch.stack(W) - W_0 for W in (near, (as_far, at_minimum))):  # (s
     for k, p in enumerate(shares):
         leads = [interval((own[k] - rival[k]).numpy()) for rival in (free, untrained)]
         said = [f"{mean:.2f} ± {half:.2f}" for mean, half in leads]
-        print(f"p = {p:.2f}, {(far / size).mean():.2f} lengths away: gap of N about {own[k].mean():.1f}, less",
-              f"free W {said[0]}, less untrained {said[1]}")  # fmt: skip
+        print(f"p = {p:.2f}, {(far / size).mean():.2f} lengths away: gap of N about {own[k].mean():.1f},",
+              f"less free W {said[0]}, less untrained {said[1]}")  # fmt: skip
         assert all(mean > half for mean, half in leads), again.format("18.2")
     mean, half = interval((own[0] - own[1]).numpy())
     print(f"labels less soft targets, layer by layer: {mean:.2f} ± {half:.2f}\n")
@@ -729,8 +729,8 @@ assert not any(whole)
 
 # %% [markdown]
 # **At one length the first four rungs are seen. At half a length whole transformers just are, with $W$ (the
-# smaller lead is 0.051 ± 0.047); with $K$ and $Q$, which end at about that distance, they are not:** on digits
-# the free $W$ is too near to tell, and on sentences it is ahead.
+# smaller lead is 0.051 ± 0.047); with $K$ and $Q$, which end at about that distance, they are not:** on
+# digits the free $W$ is too near to tell, and on sentences it is ahead.
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(9, 4.6))
