@@ -872,7 +872,7 @@ assert live[0] > live[1] + 0.1
 
 # %% [markdown]
 # **0.36, and the free $W$ has much less,** in one network and over one draw; five other starts had 0.23 to
-# 0.35, their free $W$ 0 to 0.13.
+# 0.35, and their free $W$ at most 0.13.
 #
 # **Did $G$ do Adam wrong in 18.5 and 18.6?** At a constant slope Adam goes along the slope's signs, so its
 # own first path is along $\operatorname{sign}(G)$. We train $W$ in the twenty layers of 18.5 by descent and

@@ -135,7 +135,9 @@ def test_a_layer_leads_a_free_w_at_other_prices(d, price, seed):
 
 @pytest.mark.parametrize(("d", "seed"), [(32, 89), (32, 90), (48, 91)])
 def test_a_loss_with_a_minimum_leads_a_free_w_too_and_adam_along_its_own_path(d, seed):
-    """The negative control of 18.5 (at half a length as labels, later less) and 18.8's path of signs."""
+    """The negative control of 18.5 (at half a length as labels, later less), 18.8's path of signs, and its
+    descent in the entropy of attention, which knows no label.
+    """
     W_0, _, _, v, y, *judges = stored.few_layers(10, seed, d=d)
     x, size = judges[0], W_0.norm(dim=(1, 2), keepdim=True)
     real = torch.ones(x.shape[:3], dtype=torch.bool)
@@ -179,6 +181,16 @@ def test_a_loss_with_a_minimum_leads_a_free_w_too_and_adam_along_its_own_path(d,
         optimizer.step()
         moved = torch.where(short, (W - W_0).detach(), moved)
     assert lead(moved, pull(W_0).sign()) > lead(moved, pull(W_0)) + 0.05
+
+    def sharper(W):
+        W = W.clone().requires_grad_()
+        logs = (d * x @ W[:, None].mT @ x.mT).log_softmax(-1)
+        return torch.autograd.grad((logs.exp() * logs).sum(-1).mean((1, 2)).sum(), W)[0]
+
+    W = W_0
+    while (short := (W - W_0).norm(dim=(1, 2), keepdim=True) < size).any():
+        W = W + 0.03 * short * stored.unit(sharper(W))
+    assert lead(W - W_0, sharper(W_0)) > 0.3
 
 
 def test_a_step_of_descent_goes_along_the_slope_and_stops_as_far():
