@@ -221,7 +221,7 @@ for name, sees in (("causal", visible(lengths.numpy(), 5, True)), ("with gaps", 
 # 07), then the direction of $W$ goes to that of $W_{\mathrm{mm}}(\alpha)$. What the paper proves, for one
 # query a sequence, also asks for a start near that direction, or for conditions on the first gradient.
 #
-# Does training find it? In 80 runs at a time we let the first position of each sequence ask alone, then
+# Does training go there? In 80 runs at a time we let the first position of each sequence ask alone, then
 # three positions, then all. Tokens are random directions of norm 1, and labels are fair coins, because we
 # ask where $W$ goes and not what it learns. A position **ends on** a token that has more than 0.99 of its
 # attention. A run is **global** if every position that asks ends on its best token, and **local** if each
@@ -332,10 +332,10 @@ for name, causal in (("full", False), ("causal", True)):
 # \frac1m$ and $a \cdot x_t = -\frac1m$, all leads of its own are exactly 1.
 #
 # No $W$ is shorter, by the KKT conditions (lesson 02): $a$ is the mean of $x_\alpha - x_t$ over the $m$
-# tokens, so $W$ is a sum of its tight rows with weights $1/m > 0$. Since $\lVert a\rVert^2 = (1 - \frac1m)^2
-# + (m - 1)\frac1{m^2} = 1 - \frac1m$ and the terms are orthogonal, the squared norms add up to $\sum_{ik} (1
-# - 1 / m_{ik})$ whatever the choice, where position $k$ of sequence $i$ sees $m_{ik}$ tokens. With full
-# attention this is $n(T - 1)$.
+# tokens, so $W$ is a sum of its tight rows with weights $1/m > 0$. Since
+# $\lVert a\rVert^2 = (1 - \frac1m)^2 + (m - 1)\frac1{m^2} = 1 - \frac1m$ and the terms are orthogonal, the
+# squared norms add up to $\sum_{ik} (1 - 1 / m_{ik})$ whatever the choice, where position $k$ of sequence $i$
+# sees $m_{ik}$ tokens. With full attention this is $n(T - 1)$.
 #
 # Random tokens are not orthogonal, so what one position adds moves the logits of others, too. We solve the
 # SVM twice for the same random choice: once with one $W$ for all 15 positions, and once with a $W$ of its own
@@ -375,10 +375,13 @@ assert ratios == sorted(ratios, reverse=True)
 # sees as independent $N(0, 1)$ numbers; the first is that of the selected token. Now move them as little as
 # possible (least squares) until none is ahead of the first. It climbs to some level $\bar h$, or stays, at
 # $\bar h = h_1$, if none is ahead of it already. Tokens above that level come down to it, and are **tied**;
-# those below stay where they are. A tie of token $t$ is one linear equation for $W$, $(x_\alpha - x_t)^\top W
-# x_{ik} = 0$, and for one $x_{ik}$ at most $d$ of these are independent. So each tie, up to $d$ of them, uses
-# up one degree of freedom, one of the $d^2$ numbers in $W$. The mean number of ties, without this cap, is
-# $\nu_m$. (The cap plays no part up to $d + 1$ tokens.)
+# those below stay where they are.
+#
+# Why count ties, if a $W$ that makes the choice has none? By the theorem of 12.3 a random subspace meets the
+# cone of logits with none ahead about as often as a random linear space with as many equations as a draw has
+# ties. The tie of token $t$ is such an equation, $(x_\alpha - x_t)^\top W x_{ik} = 0$, and for one $x_{ik}$
+# at most $d$ of these are independent. So each tie, up to $d$ of them, uses up one degree of freedom, one of
+# the $d^2$ numbers in $W$. The mean number of ties, without this cap, is $\nu_m$.
 #
 # **Predict before you run on**: a position that sees $m$ tokens has $m - 1$ rows. By how much does $\nu_m$
 # grow where the tokens double from 8 to 16, and the rows from 7 to 15?
@@ -398,8 +401,8 @@ assert ratios == sorted(ratios, reverse=True)
 #
 # <details><summary>Hint: the balance</summary>
 #
-# The selected token and the tied ones move to their common mean, so their sum stays: $\sum_{t \ge 2} \max(h_t
-# - \bar h, 0) = \bar h - h_1$.
+# The selected token and the tied ones move to their common mean, so their sum stays:
+# $\sum_{t \ge 2} \max(h_t - \bar h, 0) = \bar h - h_1$.
 # </details>
 #
 # <details><summary>Hint: the mean</summary>
@@ -461,8 +464,7 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Room for all positions
 #
-# For one query a position, the Proposition of the optional section 12.4 reads, by its sketch (which does not
-# need that all see the same number of tokens):
+# For one query a position, the Proposition of the optional section 12.4 reads, by its sketch:
 #
 # > **Proposition** (lesson 12: a sketch). Let each position have Gaussian tokens and a query of its own, and
 # > let the choice be made without a look at them. Draw a number of ties independently for each position, as
@@ -470,14 +472,14 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 # > tokens, then for almost all fixed queries the choice is feasible with probability
 # >
 # > $$P = \mathbb E\,(-1)^{J - R}, \qquad R = \min(d^2, J).$$
+# >
+# > $R$ is the rank of the $J$ tie equations.
 
 # %% [markdown]
-# Where some see more, we take $R = \min(d^2, \sum \min(j, d))$, summed over the positions, with $j$ ties
-# each. This is unproved.
-#
 # Up to $d + 1$ tokens only draws with $J > d^2$ can have the sign $-1$. With many positions neighbouring
-# values of $J$ are about equally likely, so from $J = d^2$ on the signs nearly cancel, and $P$ is about
-# $\Pr(J < d^2) + \frac12 \Pr(J = d^2)$. As $J$ is near its mean, half of the choices are feasible near
+# values of $J$ are about equally likely, so from $J = d^2$ on the signs nearly cancel, and like the law of
+# 12.3 $P$ is about $\Pr(J < d^2) + \frac12 \Pr(J = d^2)$. As $J$ is near its mean, half of the choices are
+# feasible near
 #
 # $$d^2 = \sum_{i,k} \nu_{m_{ik}},$$
 #
@@ -486,9 +488,17 @@ assert np.allclose([nu[2], nu[3], nu[5], nu[8], nu[64]], [0.5, 5 / 6, 1.29, 1.76
 # hold for them? Three full sequences of five tokens use up $15\, \nu_5 \approx 19.4$, so that half should be
 # passed between $d = 4$ and $d = 5$.
 #
-# <details><summary>What <code>share_feasible</code> does</summary>
+# <details><summary>Lesson 12's law, long sequences, and <code>share_feasible</code></summary>
 #
-# It convolves the `share_of` of all positions and sums $(-1)^{J - R}$.
+# The sketch does not need that all positions see the same number of tokens. $P$ is lesson 12's law with $D =
+# d^2$, as $J$ is even with chance $\frac12$ if some position has a choice: then $\mathbb E\,(-1)^{J - d^2} =
+# 0$, and taken off the mean above it leaves $2 \Pr(J = d^2 - 1) + 2 \Pr(J = d^2 - 3) + \dots$
+#
+# Up to $d + 1$ tokens the cap of $d$ ties plays no part. Where some positions see more, at most $d$ ties of
+# each are independent, and we take $R = \min(d^2, \sum \min(j, d))$, summed over the positions, with $j$ ties
+# each. This is unproved.
+#
+# `share_feasible` convolves the `share_of` of all positions and sums $(-1)^{J - R}$.
 # </details>
 
 
@@ -550,10 +560,10 @@ show(
 # $P$ is unproved even for tokens of their own.
 
 # %% [markdown]
-# **Half of the random choices are feasible near $d^2 = \sum \nu_m$** (for three full sequences of $T = 5$ it
-# is 0.2 of them at $d = 4$, and 0.95 at 5). At every size and mask with $d^2$ above the sum (by 6% or more)
-# more than half are feasible, and at every one below it (by 7% or more) fewer. At one size the two are equal;
-# there it is 0.45. Where does the finer prediction, $P$ itself, fail, and why?
+# **Half of the random choices are feasible near $d^2 = \sum \nu_m$** (for three full sequences of $T = 5$
+# Figure 2 has about 0.2 of them at $d = 4$, and about 0.95 at 5). At every size and mask with $d^2$ above the
+# sum more than half are feasible, and at every one below it fewer. At one size they are equal: there about
+# 0.45. Where does the finer prediction, $P$ itself, fail, and why?
 
 # %%
 off = {size: of_size.mean() - forecasts[size][1] for size, of_size in trials.items()}
@@ -710,12 +720,11 @@ for T, d, many in ((3, 5, 400), (5, 7, 400), (16, 16, 40)):  # at a room of 5.0,
 # **They do, about 3 to 7 times as often as the others.** As many are pulled the wrong way as predicted. They
 # make about a third of the misses, for two sequences at a room of 3 to 5.
 #
-# Do misses fall in step with these when there is more room? **Predict before you run on**: at $T = 5$ and
-# $n = 9$ we go from $d = 15$ to $d = 48$, ten times the room. By what factor does the share that is pulled
-# the wrong way fall (exercise 14.4)?
+# **Predict before you run on**: at $T = 5$ and $n = 9$, from $d = 15$ to 48 (ten times the room), by what
+# factor does the share that is pulled the wrong way fall?
 #
-# A position is **behind** if after the first step, of all sequences, another token than its best has the
-# largest logit.
+# A position is **behind** if after the whole first step, to which all sequences add, the largest logit is
+# that of another token than its best.
 
 # %%
 for d in (15, 48):
@@ -734,24 +743,33 @@ for d in (15, 24, 34, 48):
     assert shares[2] > 0.9
 
 # %% [markdown]
-# The wrong-way share falls about a hundredfold, from 0.026 to 0.0003 (none in our runs), but the share that
-# misses only about tenfold, from 0.12 to 0.013. **Misses do not keep in step: wrong pulls make about a
-# tenth of them at $d = 15$, and none at 48.** A step may raise $y_{ik} f_{ik}$ and still raise the logit of
-# another token more than that of the best; these are behind. **Who misses was nearly always behind after one
-# step**: more than nine in ten at each of four stored sizes, where 0.20 to 0.44 of all positions were behind.
+# By exercise 14.4 the wrong-way share falls about a hundredfold, from 0.026 to 0.0003 (which 0 of 1,800
+# cannot test). Misses fall only about tenfold, from 0.12 to 0.013. **Wrong pulls make about a tenth of the
+# misses at $d = 15$, and none of ours at 48.** (At $n = 9$ the same room needs a larger $d$, so they are
+# rarer than at $n = 2$.)
 #
-# But most that are behind recover, more of them with more room: of those behind 0.28 miss at $d = 15$, and
-# 0.06 at 48.
+# **Nearly all that miss were behind after one step**: more than nine in ten at each of four stored sizes,
+# where 0.20 to 0.44 of all positions were behind.
+#
+# <details><summary>How can a position be pulled the right way and yet be behind?</summary>
+#
+# A step may raise $y_{ik} f_{ik}$ and still raise the logit of another token more than that of the best: the
+# position is then also behind. The own sequence changes the logit of token $t$ by a multiple of
+# $x_{it}\cdot g_i$, and this holds, besides $v\cdot x_{it}$, the overlaps of $x_{it}$ with the other tokens
+# of the sequence. The other sequences add their part to the logits, too.
+# </details>
+#
+# But most that are behind recover: 0.28 of them miss at $d = 15$, 0.06 at 48.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Is the first step to blame?
 #
-# It sets the direction in which $W$ leaves 0, but is 0.1 long, on a path of about 350: here runs have 300
-# steps, of lengths $0.1 \sqrt j$. (A position misses *at a step* if its largest attention is elsewhere then.)
-# We intervene. Up to some step all positions ask, and from then on position 1 of each sequence asks alone; or
-# the other way round. **Predict before you run on**: if the first step decides, which share of the positions
-# 1 misses in either order, with the change after one step? (In the last row there is none. `continued` trains
-# on from $W$.)
+# It sets the direction in which $W$ leaves 0, but is 0.1 long, on a path of about 350: step $r$ of 300 is
+# $0.1 \sqrt r$ long. (A position misses *at a step* if its largest attention is elsewhere then.) We
+# intervene. Up to some step all positions ask, and from then on position 1 of each sequence asks alone; or
+# the other way round. (`continued` trains on from $W$, the step lengths going on; in row 300 nothing
+# changes.) **Predict before you run on**: if the first step decides, which share of first positions misses in
+# either order, with the change after one step?
 
 # %%
 alone, everyone = sequences(2, 5, 7, 250, 61, asks=1), sequences(2, 5, 7, 250, 61)  # the same tokens
@@ -768,11 +786,11 @@ for change, row in after.items():
 assert max(after[1][1], after[300][3]) < min(after[1][3], after[300][1]) / 3
 
 # %% [markdown]
-# If the first step decided, one step would swap 0.12 and 0.012. It does not: in either order it changes
-# next to nothing. **The first step marks who may miss; 40 steps alone save most.** After 40 alone about 0.02
-# miss, and 260 shared steps do not undo it. After 40 shared steps about 0.19 miss, but in 260 alone most of
-# these recover (0.032 in the end). To ask alone also changes the room: with 2 positions instead of 10 it is
-# $49 / (2 \nu_5) \approx 19$ instead of 3.8.
+# If the first step decided, one step would swap 0.12 and 0.012. It does not: in either order it changes next
+# to nothing. (0.012 is 6 of 500.) **The first step does not decide; 40 steps of asking alone save most first
+# positions that would miss.** After 40 alone about 0.02 miss, and 260 shared steps do not undo it. After 40
+# shared steps about 0.19 miss, but in 260 alone most of these recover (0.032 in the end). To ask alone also
+# changes the room: with 2 positions instead of 10 it is $49 / (2 \nu_5) \approx 19$ instead of 3.8.
 #
 # Under a causal mask fewer positions miss (Figure 3). They see fewer tokens and use up less, so there is
 # more room at the same $d$. The last position sees all $T$ tokens either way, so there the mask acts only
@@ -875,11 +893,11 @@ for T, d, many in ((5, 7, 300), (5, 16, 300), (16, 16, 40)):
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 ($d = 8$: after 2,000 steps) |
-# | random choices use up $\sum \nu_m$ | half feasible at this $d^2$ | fewer at 0.93 of it, more at 1.07 |
+# | random choices use up $\sum \nu_m$ | half feasible at this $d^2$ | fewer below it, more above |
 # | share feasible ($0.05 < P < 0.95$) | $P$ | within 0.07 at 8 of 9 open, 5 of 7 filled; worst 0.25 off |
 # | share pulled the wrong way (room 3 to 5) | exercise 14.4 | within 0.02 |
-# | misses fall as these do ($T = 5$, $n = 9$) | ten times the room: 1/100 is left | 1/10 is left: it fails |
-# | step 1 decides ($n = 2$, $T = 5$, $d = 7$) | one step alone: few miss | as many as together: it fails |
+# | wrong pulls make the misses ($T = 5$, $n = 9$) | all of them | 1/10 at $d = 15$, none at 48: it fails |
+# | step 1 decides, position 1 ($n = 2$, $T = 5$, $d = 7$) | alone: few miss | as many as together: it fails |
 
 # %% [markdown]
 # ## Questions
@@ -895,11 +913,11 @@ for T, d, many in ((5, 7, 300), (5, 16, 300), (16, 16, 40)):
 # one?
 # <details><summary>Answer</summary>
 #
-# A random one: by the count, hardly. (It was tested for causal masks to $T = 5$, and about half of the
-# positions see more than $d + 1$ tokens, where $P$ is unproved.) More than half of the 4,096 positions see 64
-# tokens or more, and use up at least $\nu_{64} \approx 4.2$ degrees of freedom each (the table of section
-# 14.5), so together more than 8,600. $W$ has 4,096 entries. So, by the same count, not every choice. Some
-# choices it can always make, for distinct tokens of one norm: "look at yourself", with $W = I$.
+# By the count, which we tested for causal masks only to $T = 5$, hardly a random one. More than half of the
+# 4,096 positions see 64 tokens or more, and use up at least $\nu_{64} \approx 4.2$ degrees of freedom each
+# (the table of section 14.5), so together more than 8,600. $W$ has 4,096 entries. So, by the same count, not
+# every choice. Some choices it can always make, for distinct tokens of one norm: with $W = I$, "look at
+# yourself".
 # </details>
 
 # %%
@@ -913,8 +931,9 @@ progress("14")
 # - A position that sees $m$ tokens uses up $\nu_m$, which grows slowly: 1.8 for 8 tokens, 2.5 for 16. About
 #   half of the random choices are feasible near $d^2 = \sum \nu_m$.
 # - **Room is not enough**: training misses best tokens though some $W$ makes the best choice. Nearly all that
-#   miss were behind after the first step, but most that were behind recover, and to ask alone for 40 steps
-#   saves most. At $T = 5$ own sequences save a part.
+#   miss were behind after the first step, but most that were behind recover ($n = 9$, $T = 5$). At $n = 2$
+#   and $d = 7$, 40 steps of asking alone save most first positions that would miss. At $T = 5$ own sequences
+#   help.
 #
 # Limits: random tokens of norm 1, fair labels, normalised growing steps, the sizes in the cells.
 
