@@ -321,8 +321,8 @@ nuclear = solution.value.numpy()
 # At rest with $W \ne 0$, $K = S Q$ has the Frobenius norm of $Q$: so $\lVert S \rVert_{\mathrm{op}} \ge 1$.
 # Let it be larger, at a left singular vector $\xi$. As $K = S S^\top K$, the columns of $K$ are orthogonal to
 # $\xi$. So the rank of $K$ is below $d = m$, and $K e = 0$ for some $e \ne 0$. As $K^\top K = Q^\top Q$, also
-# $Q e = 0$: the pair has a free direction, along which such a rest repels (lesson 04.7, whose $\varepsilon$ is
-# our $2 \varepsilon$; that half of it does not use that $L$ is convex). So descent does not come to rest
+# $Q e = 0$: the pair has a free direction, along which such a rest repels (lesson 04.7, whose $\varepsilon$
+# is our $2 \varepsilon$; that half of it does not use that $L$ is convex). So descent does not come to rest
 # there, but from exceptional starts.
 # </details>
 #
