@@ -46,11 +46,11 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # ## 12.1 The idea in a picture
 #
 # The data are random: $n$ sequences of $T \ge 2$ tokens $x_{it}$, queries $z_i$ and a head $v$, all uniform
-# on the **unit sphere** of $\mathbb R^d$, and labels $y_i = \pm 1$. Token $t$ of sequence $i$ has the score
-# $\gamma_{it} = y_i\, v \cdot x_{it}$, and the token with the highest score is the **best token** of its
-# sequence. All best tokens together are the **best choice**. The loss is $L = \frac1n \sum_i \log(1 +
-# e^{-u_i})$ with $u_i = \sum_t s_{it} \gamma_{it}$ for the attention $s_i$, the softmax of the **logits**
-# $x_{it} \cdot p$ or $x_{it} \cdot W z_i$.
+# on the **unit sphere** of $\mathbb R^d$, and labels $y_i = \pm 1$, fair, all independent. Token $t$ of
+# sequence $i$ has the score $\gamma_{it} = y_i\, v \cdot x_{it}$, and the token with the highest score is the
+# **best token** of its sequence. All best tokens together are the **best choice**. The loss is $L = \frac1n
+# \sum_i \log(1 + e^{-u_i})$ with $u_i = \sum_t s_{it} \gamma_{it}$ for the attention $s_i$, the softmax of
+# the **logits** $x_{it} \cdot p$ or $x_{it} \cdot W z_i$.
 #
 # On the same data we train $p$, $W$ and the $d \times d$ factors $(K, Q)$ of $W = KQ^\top$ ([lesson
 # 11](11_key_query_nuclear.ipynb)): $p$ and $W$ from zero, $(K, Q)$ from entries $N(0, 0.1^2)$. The 600 steps
@@ -145,8 +145,10 @@ show(
 # ★★☆ · 10 minutes
 #
 # The proof uses $d \ge n$ to separate the sequences. Is that needed? Every choice is possible for $W$ if all
-# rows are linearly independent. For almost all data they are, as soon as nothing that one can *count* forbids
-# it. Find what forbids it, and return the smallest $d$ at which nothing does, for any $n \ge 1$, $T \ge 2$.
+# rows of one are linearly independent: these can then be given any leads, and the rows of another are
+# differences of them, or their negatives. For almost all data they are, as soon as nothing that one can
+# *count* forbids it. Find what forbids it, and return the smallest $d$ at which nothing does, for any $n \ge
+# 1$, $T \ge 2$.
 #
 # <details><summary>Hint</summary>
 #
@@ -186,13 +188,14 @@ check("12.1", enough)
 # row $e_k z_i^\top$ has $z_i$ in line $k$ and zeros elsewhere. So rows with different $k$ fill different
 # lines, and those with the same $k$ have independent queries.
 #
-# The same holds on the unit sphere if $d \ge 2$. Take $x_{i\alpha_i}$ without a zero coordinate, and let
-# $x_{it}$ be $x_{i\alpha_i}$ with the sign of its coordinate $k$ turned round. The difference is then a
-# multiple of $e_k$. $\square$
+# The same holds on the unit sphere if $d \ge 2$: as the sphere is then connected, a polynomial that is not
+# zero on all of it is zero almost nowhere. Take $x_{i\alpha_i}$ without a zero coordinate, and let $x_{it}$
+# be $x_{i\alpha_i}$ with the sign of its coordinate $k$ turned round. The difference is then a multiple of
+# $e_k$. $\square$
 # </details>
 #
 # Are the counts sharp? We try all $T^n$ choices of 60 data sets of **Gaussian tokens**, whose coordinates are
-# independent $N(0, 1)$ numbers. Only the first line is in the theorem's range.
+# independent $N(0, 1)$ numbers, as are those of the queries. Only the first line is in the theorem's range.
 
 # %%
 # `runs.gaussian` draws tokens and queries, `runs.every_choice` solves each choice's Att-SVM (as 12.3 shows)
@@ -207,8 +210,9 @@ for kind, (n, T, d) in zip("WWWWWpp", sizes, strict=True):
     assert kind == "p" or (enough(n, T) <= d) == by_count, again.format("12.1")
 
 # %% [markdown]
-# They are sharp: the share is 1 in just those lines where the count holds. In fewer dimensions some choice of
-# Gaussian tokens is impossible on an open set of data.
+# They are sharp: the share is 1 in just those lines where the count holds. (No line tests $d \ge T - 1$
+# alone: that it is needed is proved below.) In fewer dimensions some choice of Gaussian tokens is impossible
+# on an open set of data.
 #
 # <details><summary>Why they are sharp</summary>
 #
@@ -291,9 +295,9 @@ assert runs.grown(direction) == 8, again.format("12.2")
 # all tokens are drawn alike, we may let it be the first token of each sequence.
 #
 # We begin with one sequence and $T$ independent $N(0, 1)$ logits. Move them to the nearest point $h$ (least
-# squares) of the cone where none is ahead of the first, $h_1 \ge h_t$ for all $t$. Any other token that ends
-# there with $h_t = h_1$ is a **tie**. Let $j$ be the number of ties and $\nu_T$ its mean. The ties will
-# decide how many dimensions are needed.
+# squares) of the cone where the first *leads*, $h_1 \ge h_t$ for all $t$. Any other token that ends there
+# with $h_t = h_1$ is a **tie**. Let $j$ be the number of ties and $\nu_T$ its mean. The ties will decide how
+# many dimensions are needed.
 
 # %% [markdown]
 # ### Exercise 12.3: How many tokens tie?
@@ -391,10 +395,13 @@ show(
 # Let $D$ be its dimension, and let it be uniformly random.
 #
 # For $D = 1$ the subspace is a line, through a vector of $nT$ independent $N(0, 1)$ logits. The line enters
-# the cone of all vectors in $\mathbb R^{nT}$ with no token ahead of its first if this vector or its negative
+# the cone of all vectors in $\mathbb R^{nT}$ in which every first token leads if this vector or its negative
 # lies inside, without a tie in any sequence. These two events exclude each other and are equally likely. So
 # the choice is possible with the chance $2 \Pr(J = 0)$, where $J = j_1 + \dots + j_n$ for independent $j_i$,
-# each distributed as the $j$ above. For larger $D$ the factor 2 stays, and more ties are allowed:
+# each distributed as the $j$ above.
+#
+# For larger $D$, too, only the chances of $J$, the codimension of the face of the cone that holds the nearest
+# point, matter (not proved here):
 #
 # > **Theorem** (conic kinematic formula; Amelunxen, Lotz, McCoy, Tropp 2014). Let the vectors of logits that
 # > the parameters can make be a uniformly random subspace of $\mathbb R^{nT}$, of dimension $D \le nT$. A
@@ -407,9 +414,14 @@ show(
 #
 # For $p$ and Gaussian tokens the law holds with $D = \min(d, nT)$, because the vectors of all $nT$ logits are
 # the column space of a Gaussian matrix, and any rotation of $\mathbb R^{nT}$ leaves such a matrix alike. With
-# many sequences neighbouring values of $J$ are about equally likely. Half of each $2 \Pr(J = D - 1)$ then
-# stands for the two neighbours, and $P$ is about $\Pr(J < D) + \frac12 \Pr(J = D)$. As $J$ is near its mean,
-# half of the choices are possible near $d = n\,\nu_T$.
+# many sequences half of the choices are possible near $d = n\,\nu_T$.
+#
+# <details><summary>Why near there</summary>
+#
+# With many sequences neighbouring values of $J$ are about equally likely. Half of each $2 \Pr(J = D - 1)$
+# then stands for the two neighbours, and $P$ is about $\Pr(J < D) + \frac12 \Pr(J = D)$. As $J$ is near its
+# mean $n\,\nu_T$, this is near one half there.
+# </details>
 
 
 # %%
@@ -529,7 +541,7 @@ for n, T, d in ((8, 4, 3), (3, 20, 3), (6, 8, 3)):
 # %% [markdown]
 # In the first line the measured share is near the law, and in the second near $P_1^n$. In the last line $d$
 # is below both $T - 1$ and $n$. There we have no formula: $P_1^n$ is an upper bound, as each sequence must be
-# possible by itself, and here the law promises too much as well.
+# possible by itself; here the law, 0.29, is a little high too.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.5 Possible is not found
@@ -559,8 +571,9 @@ assert not (is_global & ~possible).any()
 # at zero is zero, we take that of $W$.
 #
 # (ii) *Equal scores*: in each sequence all tokens but the best have equal scores. With *one* sequence this is
-# enough for $p$ and $W$, if the best choice is possible (lesson 06). For more sequences we set the scores of
-# the others to their mean (they are then no longer $y_i\, v \cdot x_{it}$).
+# enough for $p$ by plain steps, if the best choice is possible (lesson 06). It is then enough for $W$, too,
+# as from zero $W$ stays of the form $p\, z_1^\top$. (Here steps are normalised.) For more sequences we set
+# the scores of the others to their mean (they are then no longer $y_i\, v \cdot x_{it}$).
 #
 # We look where every choice is possible, so that training alone can fail. How many of 500 stored runs are
 # local, for how many does (i) hold, and how many of these are local? And how many of 200 new runs with equal
@@ -615,9 +628,9 @@ assert all((np.diff(won / of) < -0.04).all() for won, of in (one.T for one in ta
 
 # %% [markdown]
 # Without a rival all but 6 of 4,800 runs are global. Five of the six are undecided, and one is local. Trained
-# by 6,000 steps of lengths 0.01 to 0.8, at least four of the six are global, and none is local. The more
-# rivals, the fewer runs are global (measured elsewhere: at each $(n, T)$ alone, and also at each $d$ alone),
-# but far more than with equal chances.
+# by 6,000 steps of lengths 0.01 to 0.8, at least four of the six are global, and none is local. In the table,
+# over all these sizes together, the more rivals, the fewer runs are global, but far more than with equal
+# chances.
 #
 # **Start and schedule.** Do the numbers hang on how we train? We repeat the cases with $n = 8$. Here is one
 # training line by line, for $p$, $(n, T, d) = (8, 3, 16)$ and 200 new data sets.
@@ -650,9 +663,7 @@ assert np.abs(won[1:3] - won[0]).max() < 0.06 < (won[0] - won[3]).min()
 
 # %% [markdown]
 # Constant steps and a start of length 0.1 (that of $(K, Q)$ in 12.1 is near 1) hardly change the shares. A
-# start of length 10 lowers them. Longer runs change little: of 600 runs of $p$ at $(8, 6, 64)$
-# and $W$ at $(8, 6, 8)$ one ended otherwise by 3,000 steps, the $k$-th of the length $0.02 \sqrt k$ (measured
-# elsewhere).
+# start of length 10 lowers them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.7 How many choices are locally optimal?
@@ -737,7 +748,7 @@ assert np.allclose(6**8 * runs.two_causes("W", tokens, seed=107, heads=300**2)[3
 # go in three steps: each choice's own $k_i$ ($\prod_i 1 / (1 + k_i)$ in place of $w_m$), real chances but a
 # head for each sequence, and the one head that all share. The table has means over a choice of each of 500 to
 # 2,000 data sets, possible or not (± one standard error), and how many times too high the number is before
-# each step: 1 if assumption 1 holds (*spread*), 2 within sequences (*angles*), 2 between them (*head*).
+# each step, so 1.0 is exact. Assumption 1: *spread*; 2: *angles* (within sequences), *head* (between them).
 #
 # **Predict**: as $d$ grows, the share of possible choices rises to 1. What does the real number do?
 
@@ -757,17 +768,18 @@ for kind, d, number in zip("pppWWWW", (10, 12, 40, 3, 4, 8, 24), draws, strict=T
     assert 1 < angles < 1.3 if kind == "p" else 1.6 < angles < 3.4
 
 # %% [markdown]
-# The number rises and then falls (for $W$ from 169 at $d = 2$, Figure 4): more choices are possible, until
-# nearly all are, but each has more support tokens to beat.
+# The number rises (Figure 4) and falls again, before all choices are possible: possible ones have more
+# support tokens to beat, as $w_m$ tells (the estimate over the share falls from line to line of $p$ and of
+# $W$).
 #
-# **The estimate is too high**, at these $d$ and in 20 other draws 1.1 to 1.4 times for $p$, and 1.7 to 3.7
-# for $W$. *Assumption 1* is a little off, as support tokens are spread over the sequences more evenly than by
-# chance. *Assumption 2* is as little off for $p$, at this $n$, and **fails for $W$**, within sequences. The
-# shared head works the other way, for $W$ at $d = 3$ to 8, most at $d = 4$.
+# **The estimate is too high**, at these $d$ 1.2 to 1.3 times for $p$, and 1.9 to 3.1 for $W$. *Assumption 1*
+# is a little off, as support tokens are spread over the sequences more evenly than by chance. *Assumption 2*
+# is as little off for $p$, at this $n$, and **fails for $W$**, within sequences. The shared head seems to
+# work the other way a little, for $W$.
 #
-# Within a sequence the angle at the chosen token between its support tokens decides: only at 60° does it
-# beat two with the chance $\frac13$, and three with $\frac14$ (formulas below). We measure both for 2,000
-# sequences, $n$ at a time sharing $p$ or $W$.
+# With two or three support tokens the angle between them at the chosen one decides: only at 60° does it beat
+# two with the chance $\frac13$, and three with $\frac14$ (formulas below; for four or more none). We measure
+# both for 2,000 sequences, $n$ at a time sharing $p$ or $W$.
 
 # %%
 print("      n    two support tokens: angle, chance    three: angle, chance")
@@ -780,21 +792,22 @@ for kind, d in (("W", 4), ("p", 12)):
         assert abs(won_two - (1 - two / 180) / 2) < 0.006 > abs(won_three - (1 - three / 120) / 2)
 
 # %% [markdown]
-# **The angles are wide because support tokens are near.** For *one* sequence $p$ or $W z_1$ points from the
-# nearest point of the convex hull of the other tokens to the chosen token. Its support tokens are the corners
-# of the nearest face, and what is near is seen at a wide angle. The more sequences share $p$, the less each
-# decides its direction, and here the angles come down towards 60°. $W z_i$ still follows sequence $i$ most,
-# as the rows of another enter it only $z_j \cdot z_i$ times as strongly.
+# The angles are wide because support tokens are near, and the fewer sequences share $p$ the wider.
 #
 # <details><summary>Why evenness and the angle matter, and why the angle is wide</summary>
 #
-# Of $k_i$ with the same sum, even ones have the largest product of $1 + k_i$. (Measured elsewhere: at $W$,
-# $d = 8$ the variance of $k_i$ is 0.6 of that by chance.)
+# Of $k_i$ with the same sum, even ones have the largest product of $1 + k_i$.
 #
 # Let $\theta$ be the angle, and for three support tokens the mean of the three. The heads that beat two lie
 # between two planes at the angle $180° - \theta$, out of $360°$: with either label the chance is
 # $(180° - \theta) / 360°$. Those that beat three fill a triangle on the sphere, with angles $180°$ less those
 # of the three pairs. Its area is their sum less $180°$ (Girard), out of $720°$: $(120° - \theta) / 240°$.
+#
+# *Why wide.* For *one* sequence $p$ or $W z_1$ points from the nearest point of the convex hull of the other
+# tokens to the chosen token. Its support tokens are the corners of the nearest face, and what is near is seen
+# at a wide angle. The more sequences share $p$, the less each decides its direction, and here the angles come
+# down towards 60°. $W z_i$ still follows sequence $i$ most, as the rows of another enter it only $z_j \cdot
+# z_i$ times as strongly.
 #
 # *One sequence of three tokens.* Let $r_1$, $r_2$ be the chosen token minus each of the others. If both are
 # support tokens, the solution is $\lambda_1 r_1 + \lambda_2 r_2$ with positive $\lambda_1$, $\lambda_2$. As
@@ -802,14 +815,6 @@ for kind, d in (("W", 4), ("p", 12)):
 # triangle of the tokens has acute angles at *both* support tokens. In a triangle that has not, the other two
 # angles sum to less than $90°$ and are alike by symmetry: the chosen token's is below $45°$ on average. Over
 # all triangles its mean is $60°$. So over those with two support tokens it is above.
-#
-# For $d = 2$ the three angles are uniform among those of sum $180°$. Half of the triangles are left out, and
-# in these the chosen token's angle has the mean $30°$. So in the others it has $90°$, and the chance is
-# $\frac14$. For large $d$ few triangles of three are left out: there it takes more tokens, to choose the
-# nearest from. (Measured elsewhere: at $T = 6$ the angle between two support tokens falls with $n$ also for
-# $W$ at $d = 8$ and $p$ at $d = 24$. But if all other tokens are support tokens, there are none to choose
-# from, and it need not fall: with three of them, $T = 4$, for $p$ at $d = 8$ it is near 62° for $n = 1$ and
-# near 66° for $n = 4$.)
 # </details>
 
 # %% jupyter={"source_hidden": true}
@@ -840,12 +845,14 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** $n = 8$, $T = 6$, 2,000 data sets a point, bars: 95%. Left: $T^n$ times the share of drawn
-# choices that are locally optimal (dotted: 1, the best alone). Right: share of global runs among those whose
-# *best* choice is possible, against the same number, where over 90% are. Dotted: one over it.
+# **Figure 4.** $n = 8$, $T = 6$, 2,000 data sets a point, bars: 95%. Left: $T^n$ times the mean chance of a
+# drawn choice to be locally optimal (dotted: 1, the best alone). Each data set has 4 to 32 draws. The chance
+# of each, 0 if it is impossible, is the mean over all labels and 64 to 512 new heads. Right: share of global
+# runs among those whose *best* choice is possible, against the same number, where over 90% are. Dotted: one
+# over it, no benchmark, as the mean of $1/N$ is at least that.
 #
-# **Runs find the best choice where few choices are locally optimal**. In Figure 4 the share of global runs
-# falls as the mean number grows, and stays above one over it. But the number does not decide alone: near 40
+# **Runs find the best choice where few choices are locally optimal**: in Figure 4 the share of global runs
+# falls as the mean number grows and $d$ falls, together. But the number does not decide alone: near 40
 # choices $W$ finds the best choice more often than $p$.
 #
 # For $p$ at $d = 64$ every choice is possible and no finite point is stationary, and yet over half of the
@@ -859,8 +866,8 @@ show(
 # | counts are enough (12.2) | proved; on the unit sphere, too | share 1 |
 # | counts are sharp (12.2) | proved; false on the sphere: $d = 2$ is enough for $n = 1$ | share below 1 |
 # | no stationary point (12.2) | proved; on the sphere, too | all eight $u_i$ grow at one $W$; $p$ untried |
-# | random choice's chance (12.3, 12.4) | proved; $W$, $n > d \ge T - 1$: sketched | within 0.06 |
-# | sphere: locally optimal choices (12.7's sizes) | estimate | 1.1–1.4 ($p$), 1.7–3.7 ($W$) times too high |
+# | random choice's chance (12.3, 12.4) | cited theorem; $W$, $n > d \ge T - 1$: sketched | within 0.06 |
+# | sphere: locally optimal choices (12.7's sizes) | estimate | 1.2–1.3 ($p$), 1.9–3.1 ($W$) times too high |
 # | sphere: no rival, best choice possible: global (12.6) | not proved | 4,794 of 4,800 |
 
 # %% [markdown]
