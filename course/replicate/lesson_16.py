@@ -213,9 +213,9 @@ def ahead_without(data, out):
 def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21), steps=400, lr=0.1):
     """Of ten data sets a seed: how many sequences are wrong, how many of these if each is trained by itself,
     and in how many a loser is more than 1 ahead at the SVM of the right ones; of as many others, left out at
-    random, in how many a loser is ahead, and in how many by more than 1; and the cosines of W to that SVM, of
-    the data sets with wrong ones."""
-    total, cosines = np.zeros(5, int), []
+    random, in how many a loser is ahead, and in how many by more than 1; of the wrong ones, in how many by at
+    least 1; and the cosines of W to that SVM, of the data sets with wrong ones."""
+    total, cosines = np.zeros(6, int), []
     for seed in seeds:
         data, _ = confident(c, d, n, T, V, 10, seed)
         model = by_lookup(data, c, steps, lr)
@@ -226,7 +226,7 @@ def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21), steps=400, lr=0.1):
         themselves = by_themselves(data, wrong)
         alone = off(themselves, by_lookup(themselves, c, 400))
         by_chance = ahead_without(data, others)[0]
-        counted = (wrong, alone, ahead > 1 + 1e-4, by_chance > 1e-4, by_chance > 1 + 1e-4)
+        counted = (wrong, alone, ahead > 1 + 1e-4, by_chance > 1e-4, by_chance > 1 + 1e-4, ahead > 1 - 1e-4)
         total += [int(one.sum()) for one in counted]
         cosines.append(geometry.cosine(model.W_kq.detach(), W_right)[wrong.any(-1)])
     return total, torch.cat(cosines)

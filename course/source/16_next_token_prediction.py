@@ -10,9 +10,8 @@
 # Each of the two tends to the direction of an SVM of its own. The first says what follows what. The second
 # orders the tokens under each query, by heights. With unit vectors as embeddings these heights depend on the
 # data alone, and in small cases a pencil finds them. We train 20 models on 40 sentences each, of 5 tokens
-# from a vocabulary of 20. The heights then foretell what they say of 71 in 100 new ones of 2, 3, 5 and 8
-# tokens with the same queries. In ties dual variables and copies foretell the answer to 9 more, with one
-# miss in all, and equal shares in 14.
+# from a vocabulary of 20. The heights then foretell their answers, right or wrong, to 71 in 100 new ones of
+# 2, 3, 5 and 8 tokens with the same queries.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -43,11 +42,13 @@ from course.replicate import measured
 from course.replicate.lesson_16 import (
     KINDS,
     at_pairs,
+    at_tokens,
     chains,
     confident,
     constant_steps,
     dual_variables,
     foretell,
+    pulls_apart,
     stack,
     stay_wrong,
     weights,
@@ -188,9 +189,7 @@ assert np.abs(pencil - heights).max() < 1e-6, again.format("16.1")
 
 # %%
 data, rank = next_tokens(40, 5, 20, queries=10, trials=20, seed=3)  # 20 data sets of 40 sequences of 5 tokens
-wide, _ = next_tokens(
-    40, 5, 20, d=20, queries=10, trials=20, seed=3
-)  # the same relations, Gaussian embeddings
+wide, _ = next_tokens(40, 5, 20, d=20, queries=10, trials=20, seed=3)  # the same relations, Gaussian
 above = priorities(data)
 assert not closure(above).diagonal(dim1=-2, dim2=-1).any()  # no token is above itself: no cycles
 
@@ -288,7 +287,7 @@ for name, sequences in (("unit vectors", data), ("Gaussian", wide)):
     assert cosines.min() > 0.98
 
 # %% [markdown]
-# In all 40 runs the direction comes near that of the SVM of the data's relations.
+# In all 40 runs the direction comes near the SVM's.
 #
 # **Predict before you run on.** What does confidence change: where attention goes in the end, or how probable
 # the answer becomes? Figure 2 shows stage two with Figure 1's sentences and $c = 8$, in steps of 0.1.
@@ -432,7 +431,7 @@ for a, b in dual.nonzero().tolist():
 assert ((9 * dual - (9 * dual).round()).abs().max() < 1e-5) & ((pulls - dual).abs().max() < 1e-5)
 
 # %% [markdown]
-# **The pulls are the dual variables.**
+# **The pulls are the dual variables**, to three decimals; 16.6 compares them in 20 data sets.
 #
 # <details><summary>The same sentence asks for A > B and A > C. Why does A > C pull twice as hard?</summary>
 #
@@ -488,7 +487,8 @@ check("16.2", slope)
 #
 # Since $r\cdot\hat W = 1$ in tight rows, $M\hat W = \sum_r \lambda_r\, r = \hat W$. So $\hat W$ is an
 # eigenvector of $M$, with the eigenvalue 1. Let $\Lambda$ be the largest eigenvalue across $\hat W$, on what
-# is perpendicular to it. No small deviation across $\hat W$ grows while $\eta$ is below
+# is perpendicular to it (not lesson 10's load or 13's lag). No small deviation across $\hat W$ grows while
+# $\eta$ is below
 #
 # $$\eta^* = 2\,\lVert\hat W\rVert/\Lambda.$$
 #
@@ -566,7 +566,7 @@ show(
     fig,
     alt="Left: the log of the excess loss against the length of all steps, for a chain of nine and for "
     "chains of 3, 4 and 4; after a bend at the start the points fall along straight lines of the predicted "
-    "slopes. Right: the slope grows in proportion to the step up to the threshold, and hardly beyond it.",
+    "slopes. Right: the slope grows in proportion to the step up to the threshold, and far less beyond it.",
 )
 
 # %% [markdown]
@@ -642,7 +642,7 @@ assert np.abs(shares - predicted).max() < 0.005, again.format("16.3")
 # A token's share is in proportion to its copies in the new sentence, times a sum over the training sequences
 # in which it was optimal: q's copies there over its own.
 #
-# Where $\tilde W$ rests section 16.5 says
+# In the limit section 16.5 says
 #
 # $$e^{-r\cdot\tilde W} = \lambda_r / w_r \qquad\text{for each tight row with } \lambda_r > 0.$$
 #
@@ -658,22 +658,18 @@ assert np.abs(shares - predicted).max() < 0.005, again.format("16.3")
 # %%
 lead = (dual[0, 1] / w[0, 1]).log() - (dual[0, 2] / w[0, 2]).log()  # of B over C: A > B backwards, then A > C
 new = spelled(["BBBCF"], "C")
-share = 3 * lead.exp() / (3 * lead.exp() + 1)
+share, got = 3 * lead.exp() / (3 * lead.exp() + 1), trained.attention(new)[0, :3].sum()
 print(f"B's lead over C: predicted {lead:.3f}, in the trained model {h[1] - h[2]:.3f}")
-print(f"share of the three Bs: predicted {share:.3f}, measured {trained.attention(new)[0, :3].sum():.3f}")
 said, foretold = trained.predicted(new), foretell(stack([new]), single, W_hat)[1][0]
-print(f"the model says {letters[said]}, the helper foretell {letters[foretold]}")
+print(f"share of the three Bs: predicted {share:.3f}, measured {got:.3f}; the model says {letters[said]}")
 assert (abs(lead - h[1] + h[2]) < 1e-4) & (said == foretold) & (said == 2)
 
 # %% [markdown]
-# It says C, which follows B: the three Bs together get $3/5$ of the attention.
+# It says C: the three Bs together get $3/5$ of the attention.
 #
 # The attention logits of tokens never seen under the query stay 0. In a tie of such tokens the copies alone
-# decide, and equal copies are a dead heat.
-#
-# In a **dead heat** the two largest shares, so foretold, are equal: we foretell that, and no answer. We
-# foretell nothing only in ties of tokens that no path joins and of which some were seen. A sentence of one
-# repeated token is no test.
+# decide. In a **dead heat** the two largest shares, so foretold, are equal: we foretell that, and no answer.
+# In other ties that no path joins we foretell nothing; one repeated token is no test.
 #
 # **Predict before you run on.** We run both stages on the 20 data sets of 16.2: 100 steps, then 1,000 of
 # $0.02\sqrt j$, which stay below $\eta^*$. How often is the model's answer correct where the data decide, and
@@ -682,49 +678,58 @@ assert (abs(lead - h[1] + h[2]) < 1e-4) & (said == foretold) & (said == 2)
 
 # %%
 solution = svm.solve(svm.order_problem(data.embeddings, above))  # column q: the heights under q
-height, (dual, _, M) = solution.value.mT, dual_variables(data, solution.value)
+height, (duals, _, M) = solution.value.mT, dual_variables(data, solution.value)
 threshold = 2 * solution.objective / torch.linalg.eigvalsh(M).amax((-1, -2))
 print(f"thresholds {threshold.min():.1f} to {threshold.max():.1f}, last step {0.02 * 1000**0.5:.2f}")
 tight = above & (height[..., :, None] - height[..., None, :] < 1 + 1e-5)
-restless = (tight & (dual < 1e-4)).flatten(1).any(1).sum()
-print(f"{restless} of 20 data sets have tight rows with lambda = 0")
+rest = ~(tight & (duals < 1e-4)).flatten(1).any(1)  # where W~ can rest: no tight row has lambda = 0
 model = NextTokenTransformer(20, 20, trials=20)
 descend(model, collocation(data), 100, train=["W_ov"], schedule=train.growing)
 descend(model, data, 1000, lr=0.02, schedule=train.growing)
+off = pulls_apart(data, model.W_kq.detach(), solution.value)  # over the largest lambda
+print(
+    f"pulls miss lambda by {off[rest].max():.3f} in {rest.sum()} data sets, by {off.max():.3f} in the others"
+)
 c = (model.W_ov.amax((1, 2)) - model.W_ov.amin((1, 2))).detach()  # the confidences
-counts, apart = np.zeros((7, 4)), []  # of each kind: sentences; said as foretold; correctly; by chance
+order = closure(above)
+surplus = order.sum(-1) - order.sum(-2)  # the number of tokens below, less that of those above
+counts, apart = np.zeros((7, 5)), []  # of each kind: sentences; said as foretold; correct; count; chance
 for T in (2, 3, 5, 8):
     new, _ = next_tokens(200, T, 20, queries=10, trials=20, seed=50 + T, rank=rank, like=data)
     kind, foretold = foretell(new, data, solution.value)  # its kind, and what heights and ties say
     copies = (new.tokens[..., :, None] == new.tokens[..., None, :]).sum(-1)
-    below = at_pairs(closure(above), new).any(-2)  # the tokens that another of the sentence is above
+    below = at_pairs(order, new).any(-2)  # the tokens that another of the sentence is above
     chance = 1 / (~below / copies).sum(-1)  # one over the number of the others, without their copies
     said = model.predicted(new)
-    found = torch.ones_like(chance), said == foretold, said == new.target, chance
+    votes = at_tokens(surplus, new)
+    most = votes == votes.amax(-1, keepdim=True)
+    count = (most & new.optimal).sum(-1) / most.sum(-1)  # equal counts: one of them at random
+    found = torch.ones_like(chance), said == foretold, said == new.target, count, chance
     counts += [[float(one[kind == k].sum()) for one in found] for k in range(7)]
     o = model(new).detach().topk(2).values / c[:, None, None]  # the two largest shares, less 1 / V
     apart.append((o[..., 0] - o[..., 1])[kind == 4])
-print("16,000 new sentences  number  as foretold  correct, by chance (in 100)")
-for name, (number, same, correct, chance) in zip(KINDS, counts, strict=True):
-    rest = f"{same:12.0f} {100 * correct / number:9.0f} {100 * chance / number:11.0f}"
-    print(f"{name:20s} {number:7.0f}{rest if name in KINDS[:4] else ''}")
+print("16,000 new sentences  number  as foretold  correct, by count, by chance (in 100)")
+for name, (number, same, *correct) in zip(KINDS, counts, strict=True):
+    row = "{:12.0f} {:9.0f} {:10.0f} {:11.0f}".format(same, *(100 * one / number for one in correct))
+    print(f"{name:20s} {number:7.0f}{row if name in KINDS[:4] else ''}")
 print(f"the first four kinds {counts[:4, 0].sum():7.0f} {counts[:4, 1].sum():12.0f}")
 print(f"dead heats: the two largest shares are at most about {torch.cat(apart).max():.2f} apart")
 assert (threshold < 2 * solution.objective).all()  # Lambda > 1 in all twenty
+assert (rest.sum() == 5) & (off[rest].max() < 0.0055) & (off.max() < 0.03)
 assert (counts[:4, 0] - counts[:4, 1] == [0, 0, 1, 0]).all() & (counts[0, 0] == counts[0, 2])
 
 # %% [markdown]
 # **Where the data decide, the answer is always correct; where there is one highest, in 64 of 100, and
-# chance would give 37.** So heights say something true even of tokens that the data never compare, perhaps
-# since a token above many tends to rank higher.
+# chance would give 37.** So heights say something true even of tokens never compared; so does the **count**
+# of tokens below less those above, by `closure`: 64, too.
 #
 # In 12,745 of the 12,746 sentences of the first four kinds the model says what follows the highest token, or
-# the winner of the tie. In dead heats the two largest shares are nearly equal. They and the table's last two
-# kinds, 20 in 100, have no foretold answer.
+# the winner of the tie. In a run four times as long, 4,000 steps of $0.01\sqrt j$, the miss goes, and dead
+# heats come to .02. They and the table's last two kinds, 20 in 100, have no foretold answer.
 #
-# In 15 of the 20 data sets $\tilde W$ cannot rest along all tight rows. Ties are joined over the others,
-# where the pull tends to $\lambda_r > 0$, so that $r\cdot\tilde W$ still has a limit. That training goes this
-# way is assumed here.
+# **The pulls are near the dual variables in all 20 data sets**: scaled by one factor in each, to .005 of the
+# largest $\lambda_r$ in the 5 where $\tilde W$ can rest, and to .028 in the 15 where along some tight row it
+# cannot. After the longer run the 15 are about a quarter as far off, and the 5 a hundredth.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.7 Where it breaks: little confidence *(optional)*
@@ -827,22 +832,24 @@ assert cosine > 0.998
 print(
     "of 1,600 sequences       c  factor  wrong  singly  Delta > 1  right: > 0, > 1  least cosine to W_right"
 )
-totals, sure = np.zeros(5, int), np.zeros(5, int)
+totals, sure = {}, np.zeros(6, int)
 for name, d in (("unit vectors", None), ("Gaussian", 20)):
     for c in (0.5, 2.0):
         assert abs(harder(c, 20) - 1 - 2 * (np.exp(c) - 1) / 20) < 1e-6, again.format("16.4")
         counted, cosines = stay_wrong(c, d)  # 20 data sets; singly: if each is trained by itself
-        totals += counted
-        wrong, singly, ahead, some, more = counted
+        totals[name] = totals.get(name, 0) + counted
+        wrong, singly, ahead, some, more, _ = counted
         row = f"{name:19s} {c:7.1f} {harder(c, 20):7.2f} {wrong:6d} {singly:7d} {ahead:10d}"
         print(f"{row} {f'{some}, {more}':>16} {cosines.min():13.2f}")
     sure += stay_wrong(8.0, d)[0]
-print("in all: wrong {}, singly {}, Delta > 1 {}; right: Delta > 0 {}, > 1 {}".format(*totals))
+for name, counted in totals.items():
+    print("{}: wrong {}, singly {}, Delta > 1 {}; right: Delta > 0 {}, > 1 {}".format(name, *counted[:5]))
+totals = sum(totals.values())
 assert (totals[1] == 0) & (totals[2] >= totals[0] - 4) & (3 * totals[4] < 2 * totals[3])
 assert (5 <= sure[0] <= 15) & (sure[1] == 0) & (sure[2] >= sure[0] - 4)  # 8 to 10 wrong, by processor
 print(f"c = 8, factor {harder(8.0, 20):.0f}: 5 to 15 of 3,200 are wrong, at most 4 of these with Delta <= 1")
 wider, _ = stay_wrong(2.0, None, n=60, T=9, V=30, seeds=(3, 53))
-print("60 sequences of 9 from V = 30, unit vectors, c = 2: wrong {}, Delta > 1 {}".format(*wider[[0, 2]]))
+print("V = 30, n = 60, T = 9, unit vectors, c = 2: wrong {}, Delta > 1 {}, >= 1 {}".format(*wider[[0, 2, 5]]))
 turned = []
 for seed in (3, 21):  # the Gaussian data sets of the table
     drawn, W_ov = confident(2.0, 20, 80, 8, 20, 10, seed)
@@ -861,10 +868,12 @@ print(f"40 other data sets, c = 0.5: wrong after 400 steps {number[0]}, after 2,
 # theorem says nothing of them.
 #
 # In hindsight $\Delta$ fits for little confidence. That the wrong ones have $\Delta > 0$ is no surprise,
-# since $W$ points along $W_{\mathrm{right}}$. But of the 239 wrong ones at $c = 0.5$ and 2, 237 have
-# $\Delta > 1$. Of 239 right ones left out at random only 73 have $\Delta > 0$, and only 35 have $\Delta > 1$.
-# With $V = 30$ it fits less well: 9 of 12 have $\Delta > 1$. At $c = 8$ too few are wrong for a test: among 5
-# to 15 the `assert` allows 4 exceptions.
+# since $W$ points along $W_{\mathrm{right}}$. But of the 18 wrong ones with unit vectors at $c \le 2$ all
+# have $\Delta > 1$, and of the 221 Gaussian ones 219. (The other two are one sequence at both $c$, with
+# $\Delta = .79$. By our argument it should turn, but in 6,400 steps it does not.) Of as many right ones, left
+# out at random, 2 and 71 have $\Delta > 0$, and only 2 and 33 have $\Delta > 1$. With $V = 30$ 9 of 12 wrong
+# ones have $\Delta > 1$, and two have $\Delta = 1$. At $c = 8$ too few are wrong for a test: among 5 to 15
+# the `assert` allows 4 exceptions.
 #
 # We say "stay wrong" after 400 steps. In other data sets 118 were wrong then, and 111 after 2,400.
 
@@ -917,7 +926,7 @@ check("16.5", finite_lead)
 # As in lesson 13, $W$ has a finite part and a directional one.
 #
 # > **Graph SVM** (informally, after Li, Huang, Ildiz, Rawat and Oymak, 2024). Let the embeddings be
-# > linearly independent. Along descent with short steps the direction of $W$ tends to that of
+# > linearly independent. Along plain descent with short steps the direction of $W$ tends to that of
 # > $W_{\mathrm{dir}}$, if not 0, and on the rows within components $W$ tends to $W_{\mathrm{fin}}$.
 # > $W_{\mathrm{dir}}$ is the shortest $W$ with $(x_a - x_b)^\top W x_q \ge 1$
 # > wherever $a > b$ leads from one component to another, and $= 0$ within one. $W_{\mathrm{fin}}$ is the
@@ -944,16 +953,17 @@ print(f"leads: a over b {a - b:.2f}, predicted {yours:.2f}; b over q {b - q:.1f}
 assert abs(yours - (a - b)) < 0.02, again.format("16.5")
 cycles = measured("16.cycles").load().sel(steps=4000)
 finite = cycles.isel(trial=cycles.cyclic.values & (cycles.W_fin.values > 1e-6))
-apart = (finite.inside / finite.W_fin).values  # from W to W_fin within components, over the length of W_fin
-print(f"W_fin is not 0 in {len(apart)} of 400; within components W is off by at most {apart.max():.0%}")
+apart = np.median(finite.inside)  # from W to W_fin within components; a step is .01 long
+print(f"W_fin is not 0 in {finite.trial.size} of 400; within components W is {apart:.3f} off in the median")
 found = cycles.direction.values[cycles.cyclic.values]
 print(f"{len(found)} have a cycle; mean cosine of W to W_dir: {found.mean():.3f}")
-assert (apart.max() < 0.04) & (0.976 < found.mean() < 0.993)
+assert (0.0045 < apart < 0.0055) & (0.976 < found.mean() < 0.993)
 
 # %% [markdown]
 # In the small data a's lead over b ends at your root, and b's leads over q and f are large. In the 102 stored
-# ones with a finite part $W$ agrees with it within components, to 4% of its length. In the 146 with a cycle
-# its mean cosine to $W_{\mathrm{dir}}$ is .989, in the paper's range.
+# ones with a finite part $W$ zigzags about half a step, .005, beside it within components: by steps of fixed
+# length it comes no nearer. In the 146 with a cycle its mean cosine to $W_{\mathrm{dir}}$ is .989, in the paper's
+# range.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Outlook: that layer writes a text, as a Markov chain
@@ -992,12 +1002,12 @@ assert share_b < 0.05
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | both matrices go to their SVMs | collocation; relations | least cosines .999 (16.3); .99 (16.4) |
-# | late pulls of the tight rows, Figure 1 | $\lambda_r$: 2 to 8 ninths | to three decimals |
+# | late pulls | dual variables $\lambda_r$ | Figure 1: three decimals; 20 data sets: .028 of the largest |
 # | late slope of the log of the excess | $-\eta/\lVert \hat W\rVert$ below $\eta^*$ | within 1% in 24 runs |
 # | new sentences (16.2's unit vectors) | heights; ties: dual variables, copies | 12,745 of 12,746 |
-# | correct where there is one highest | chance: 37 in 100 | 64 in 100 |
-# | wrong ones, $c \le 2$, in hindsight | $\Delta > 1$ | 237 of 239 ($V = 30$: 9 of 12); right: 35 of 239 |
-# | cycles (optional) | $W_{\mathrm{fin}}$ within; $W_{\mathrm{dir}}$ | to 4% (102); cosine .989 (146) |
+# | correct where there is one highest | count: 64 in 100; chance: 37 | 64 in 100 |
+# | wrong ones, $c \le 2$, in hindsight | $\Delta > 1$ | unit 18 of 18, Gaussian 219 of 221; right: 2; 33 |
+# | cycles (optional) | $W_{\mathrm{fin}}$; $W_{\mathrm{dir}}$ | half a step, .005 (102); cosine .989 (146) |
 
 # %% [markdown]
 # ## Questions
@@ -1032,13 +1042,9 @@ progress("16")
 #
 # - Data have a **collocation** and under each query a **partial order**, each a hard-margin SVM. Stage one
 #   learns the first, stage two the second.
-# - Late, if $\tilde W$ rests, the pulls of the tight rows are in proportion to the **dual variables** of the
-#   form $w_r e^{-r\cdot\tilde W}$.
-# - With unit vectors, $V = 20$, $n = 40$ and $T = 5$ the model's answer was correct wherever the order
-#   decides. In 80 of 100 new sentences it said what the **heights** foretell, or in ties dual variables and
-#   copies; of 20 we foretold no answer.
-# - With little **confidence** some sequences stayed wrong: mostly, the SVM of the right ones puts a
-#   loser more than 1 ahead in them (optional section 16.7).
+# - Late pulls are **dual variables**. **Heights**, and in ties dual variables and copies, foretell what the
+#   model says of most new sentences.
+# - With little **confidence** some sequences stayed wrong (optional section 16.7).
 
 # %% [markdown]
 # ## Further reading
