@@ -682,14 +682,12 @@ height, (duals, _, M) = solution.value.mT, dual_variables(data, solution.value)
 threshold = 2 * solution.objective / torch.linalg.eigvalsh(M).amax((-1, -2))
 print(f"thresholds {threshold.min():.1f} to {threshold.max():.1f}, last step {0.02 * 1000**0.5:.2f}")
 tight = above & (height[..., :, None] - height[..., None, :] < 1 + 1e-5)
-rest = ~(tight & (duals < 1e-4)).flatten(1).any(1)  # where W~ can rest: no tight row has lambda = 0
+rest = ~(tight & (duals < 1e-4)).flatten(1).any(1)  # where no tight row has lambda = 0
 model = NextTokenTransformer(20, 20, trials=20)
 descend(model, collocation(data), 100, train=["W_ov"], schedule=train.growing)
 descend(model, data, 1000, lr=0.02, schedule=train.growing)
 off = pulls_apart(data, model.W_kq.detach(), solution.value)  # over the largest lambda
-print(
-    f"pulls miss lambda by {off[rest].max():.3f} in {rest.sum()} data sets, by {off.max():.3f} in the others"
-)
+print(f"pulls miss lambda by {off[rest].max():.3f} in {rest.sum()} data sets, else by {off.max():.3f}")
 c = (model.W_ov.amax((1, 2)) - model.W_ov.amin((1, 2))).detach()  # the confidences
 order = closure(above)
 surplus = order.sum(-1) - order.sum(-2)  # the number of tokens below, less that of those above
@@ -962,8 +960,8 @@ assert (0.0045 < apart < 0.0055) & (0.976 < found.mean() < 0.993)
 # %% [markdown]
 # In the small data a's lead over b ends at your root, and b's leads over q and f are large. In the 102 stored
 # ones with a finite part $W$ zigzags about half a step, .005, beside it within components: by steps of fixed
-# length it comes no nearer. In the 146 with a cycle its mean cosine to $W_{\mathrm{dir}}$ is .989, in the paper's
-# range.
+# length it comes no nearer. In the 146 with a cycle its mean cosine to $W_{\mathrm{dir}}$ is .989, in the
+# paper's range.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Outlook: that layer writes a text, as a Markov chain
