@@ -1,7 +1,7 @@
 """Arguments, checked: what was given, what was expected, what to do."""
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 INSTEAD = {  # kinds of tensor that are not dense: how to make one that is
@@ -47,6 +47,17 @@ def real_tensor(name: str, value, ndim: int) -> Tensor:
         raise ValueError(f"{name} must be float32 or float64, got {value.dtype}; use {name}.double()")
     if value.ndim < ndim:
         raise ValueError(f"{name} must have {ndim} dimensions or more, got shape {tuple(value.shape)}")
+    return value
+
+
+def floating_tensor(name: str, value, ndim: int) -> Float[Tensor, "*trials n T"]:
+    """The argument called `name`. Raise unless it is a dense tensor of floating numbers."""
+    if not isinstance(dense(name, value), Tensor):
+        raise ValueError(f"{name} must be a tensor (*trials, n, T), got {describe(value)}")
+    if value.ndim < ndim or not value.is_floating_point():
+        raise ValueError(
+            f"{name} must hold floating numbers, (*trials, n, T), got {describe(value)}; use {name}.double()"
+        )
     return value
 
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.arguments import dense, describe, token_numbers
+from mini_attn.arguments import dense, describe, floating_tensor, token_numbers
 from mini_attn.data import TokenData
 
 
@@ -97,23 +97,12 @@ def selected_tokens(attention: Float[Tensor, "*trials n T"]) -> Int[Tensor, "*tr
 
     Introduced in lesson 06.
     """
-    return _floating("attention", attention, ndim=1).detach().argmax(-1)
-
-
-def _floating(name: str, value, ndim: int) -> Float[Tensor, "*trials n T"]:
-    """The argument called `name`. Raise unless it is a dense tensor of floating numbers."""
-    if not isinstance(dense(name, value), Tensor):
-        raise ValueError(f"{name} must be a tensor (*trials, n, T), got {describe(value)}")
-    if value.ndim < ndim or not value.is_floating_point():
-        raise ValueError(
-            f"{name} must hold floating numbers, (*trials, n, T), got {describe(value)}; use {name}.double()"
-        )
-    return value
+    return floating_tensor("attention", attention, ndim=1).detach().argmax(-1)
 
 
 def _indices(selected: Tensor, logits: Tensor) -> Int[Tensor, "*trials n"]:
     """The selected tokens, checked, on the logits' device and of the type that torch indexes with."""
-    _floating("logits", logits, ndim=2)
+    floating_tensor("logits", logits, ndim=2)
     return token_numbers("selected", selected, logits.shape[:-1], logits.shape[-1], logits.device)
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mini_attn import losses
-from mini_attn.arguments import dense, describe, token_numbers
+from mini_attn.arguments import describe, floating_tensor, token_numbers
 from mini_attn.data import TokenData
 from mini_attn.svm import HardMarginProblem, Solution
 
@@ -57,12 +57,10 @@ def log_excess(
     Introduced in lesson 17.
     """
     _no_mask(data)
-    if not isinstance(dense("logits", logits), Tensor) or logits.shape != data.scores.shape:
+    if floating_tensor("logits", logits, ndim=2).shape != data.scores.shape:
         raise ValueError(
             f"logits must be a tensor of the scores' shape {tuple(data.scores.shape)}; got {describe(logits)}"
         )
-    if not logits.is_floating_point():
-        raise ValueError(f"logits must hold floating numbers, got {logits.dtype}; use logits.double()")
     selected = _one_a_sequence(selected, data)
     chosen = selected[..., None]
     ahead = data.scores.gather(-1, chosen) - data.scores
