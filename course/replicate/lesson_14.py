@@ -78,13 +78,6 @@ def share_feasible(seen, d, share_of):
     return float((chance * (-1.0) ** R).sum())
 
 
-def ratio(below, above):
-    """The ratio of means over paired runs, for two arrays (runs, ...), and half its 95% interval."""
-    below, above = (each.reshape(len(each), -1).mean(1) for each in (below, above))
-    found = below.mean() / above.mean()
-    return found, 1.96 * (below - found * above).std() / above.mean() / len(below) ** 0.5
-
-
 def attention_after(tokens, *steps):
     """Attention after so many growing normalised steps from W = 0, and W: one pair for each of ``steps``."""
     model = models.CrossAttention(tokens.X.shape[-1], trials=tokens.trials[0])
@@ -94,26 +87,6 @@ def attention_after(tokens, *steps):
     options = {"record": record, "every": every, "schedule": train.growing, "progress": False}
     history = train.fit(model, tokens, optimizer, steps[-1], **options)
     return [(history["s"][every.index(step)], history["W"][every.index(step)]) for step in steps]
-
-
-def continued(W, tokens, done, steps):
-    """W after ``steps`` steps in all, of which ``done`` have led to W and the rest are on ``tokens``."""
-    model = models.CrossAttention(W.shape[-1], trials=tokens.trials[0], init=W)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
-    factors = [train.growing(done + step) for step in range(steps - done + 1)]
-    options = {"every": steps, "schedule": factors.__getitem__, "progress": False}
-    train.fit(model, tokens, optimizer, steps - done, **options)
-    return model.W.detach()
-
-
-def behind(stored):
-    """Of all positions the shares that miss, and that are behind; and the latter of those that miss.
-
-    Args:
-        stored: one size of the sweep "14.room"; who has lag 0 is not behind.
-    """
-    number, missed = (stored[name].values.sum(0) for name in ("number", "missed"))
-    return missed.sum() / number.sum(), 1 - number[0] / number.sum(), 1 - missed[0] / missed.sum()
 
 
 def pulled_wrongly(tokens, n, T):
@@ -148,35 +121,8 @@ def misses(size, mask, *, trials, seed):
     return {**filled, "feasible": status == "optimal"}
 
 
-def missed_by_lag(size, *, trials, seed):
-    """How many positions miss, by how far their best token lags after one step, for a size "n T d".
-
-    The lag is the largest logit less the best token's after one step from W = 0, over the standard deviation
-    of the position's logits. Counted are all positions and those that miss after 500 steps, full attention,
-    (6,) each: lag 0, up to 0.5, 1, 1.5 and 2, and more.
-    """
-    n, T, d = map(int, size.split())
-    tokens = positions(n, T, d, "full", trials=trials, seed=seed)
-    (early, _), (late, _) = attention_after(tokens, 1, 500)
-    h = early.log()  # but for a constant
-    best = h.gather(-1, tokens.optimal[..., None])[..., 0]
-    lag = (h.amax(-1) - best) / h.std(-1, correction=0)
-    kind = torch.nn.functional.one_hot(torch.bucketize(lag, torch.tensor([0, 0.5, 1, 1.5, 2]).to(lag)), 6)
-    missed = (geometry.selected_tokens(late) != tokens.optimal)[..., None]
-    return {"number": kind.sum(-2).to(torch.int16), "missed": (kind * missed).sum(-2).to(torch.int16)}
-
-
 SHAPES = ["1 3 2", "1 5 3", "6 5 6", "2 8 4", "2 8 5", "2 8 6", "1 16 5", "1 16 6", "1 16 7"]
 SIZES = ["2 3 5", "2 5 7", "2 8 10", "2 16 16"]
-ROOMS = [
-    *(f"2 5 {d}" for d in (7, 11, 16, 23)),
-    *(f"4 5 {d}" for d in (10, 16, 23, 32)),
-    *(f"9 5 {d}" for d in (15, 24, 34, 48)),
-    *(f"2 3 {d}" for d in (4, 5, 7, 10)),
-    *(f"2 8 {d}" for d in (10, 17, 24)),
-    "8 8 20",
-    *(f"2 16 {d}" for d in (16, 28, 40)),
-]
 
 MEASURED = [
     Measured(
@@ -208,15 +154,5 @@ MEASURED = [
         batch=120,
         paired=("mask",),
         minutes=1.75,
-    ),
-    Measured(
-        "14.room",
-        "How many positions miss their best token, full attention, at several n, T and d, by what the first "
-        "step does to them.",
-        missed_by_lag,
-        {"size": ROOMS},
-        trials=360,
-        batch=120,
-        minutes=1,
     ),
 ]

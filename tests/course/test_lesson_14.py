@@ -2,24 +2,13 @@
 
 import dataclasses
 from math import comb
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_14 import (
-    attention_after,
-    behind,
-    continued,
-    missed_by_lag,
-    misses,
-    positions,
-    pulled_wrongly,
-    ratio,
-    share_feasible,
-)
+from course.replicate.lesson_14 import attention_after, positions, pulled_wrongly, share_feasible
 from mini_attn import data, losses, models, svm
 from mini_attn.gradients import closed_form
 
@@ -120,13 +109,14 @@ def test_at_the_nearest_point_the_ties_give_what_the_selected_one_climbs(m, less
         assert (x[1:] > theta).sum() == number
 
 
-def test_the_interval_of_the_ratio_covers():
-    """Of 2,000 experiments with paired runs about 95% have the true ratio, 0.6, in their interval."""
+def test_the_interval_of_a_part_covers(lesson):
+    """Of 1,000 experiments about 95% have the true share, 0.6, in their interval, though runs differ."""
     rng = np.random.default_rng(0)
-    above = rng.binomial(20, 0.3, size=(2000, 400)) / 20
-    below = rng.binomial(20, 0.6 * above) / 20
-    found, half = np.array([ratio(*one) for one in zip(below, above, strict=True)]).T
-    np.testing.assert_allclose(found, below.mean(-1) / above.mean(-1))
+    chances = rng.uniform(0.1, 0.5, size=(1000, 300, 1))
+    among = rng.random((1000, 300, 20)) < chances
+    which = rng.random((1000, 300, 20)) < 0.6
+    found, half = np.array([lesson["part"](*one) for one in zip(which, among, strict=True)]).T
+    np.testing.assert_allclose(found, (which & among).sum((1, 2)) / among.sum((1, 2)))
     assert 0.93 < (abs(found - 0.6) < half).mean() < 0.97
 
 
@@ -180,18 +170,10 @@ def test_one_position_that_sees_many_tokens_is_the_law_in_dimension_d():
         assert share_feasible([6], d, shares) == pytest.approx(law, abs=1e-12)
 
 
-def test_a_run_that_is_continued_is_the_uninterrupted_one():
-    tokens = positions(2, 4, 5, "full", trials=10, seed=15)
-    (_, early), (_, late) = attention_after(tokens, 7, 30)
-    assert torch.equal(continued(early, tokens, 30, 30), early)
-    torch.testing.assert_close(continued(early, tokens, 7, 30), late, rtol=1e-12, atol=1e-12)
-
-
-def test_the_shares_behind_are_those_of_the_positions():
-    counts = missed_by_lag("2 5 7", trials=40, seed=16)
-    found = misses("2 5 7", "full", trials=40, seed=16)
-    missed, other = (found[name][..., :5] for name in ("missed", "other"))
-    shares = [each.double().mean() for each in (missed, other, other[missed])]
-    assert behind({name: SimpleNamespace(values=each.numpy()) for name, each in counts.items()}) == (
-        pytest.approx([float(share) for share in shares])
-    )
+def test_a_run_that_is_continued_is_the_uninterrupted_one(lesson):
+    tokens, trained = positions(2, 4, 5, "full", trials=10, seed=15), lesson["trained"]
+    (_, early), (s, late) = attention_after(tokens, 7, 30)
+    assert torch.equal(trained(tokens, 30, early, 30).W, early)
+    for model in (trained(tokens, 30), trained(tokens, 30, trained(tokens, 7).W, 7)):
+        torch.testing.assert_close(model.W, late, rtol=1e-12, atol=1e-12)
+        assert (lesson["misses"](model, tokens) == (s.argmax(-1) != tokens.optimal).numpy()).all()
