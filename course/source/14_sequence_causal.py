@@ -120,7 +120,7 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Trained attention of the first sequence under three masks. Dark is 1, white is 0, and hatched
-# cells are not seen. A star marks the best token that the position sees.
+# cells are not seen. A star marks the best token: here each position that asks attends to it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.2 What a mask hides
@@ -128,7 +128,7 @@ show(
 # What does a mask take out? Sequences are often **ragged**, that is, of different lengths, but an array has
 # one shape. So the shorter ones are filled up with **padding**, and a **mask** says which tokens each
 # position sees. A hidden token gets the logit $-\infty$, and as $e^{-\infty} = 0$, its attention is exactly
-# 0. A position that sees nothing has zeros for its attention, and is left out of the loss.
+# zero. A position that sees nothing has no attention at all, and is left out of the loss.
 
 
 # %%
@@ -268,7 +268,7 @@ assert on_best[0] > on_best[1] > on_best[2] < on_best[3]
 
 # %% [markdown]
 # **In all 400 runs every position that asks ends on one token, the choice is locally optimal, and $W$ points
-# to its SAtt-SVM.**
+# to the solution of its SAtt-SVM.**
 #
 # *Which* tokens is another matter. At $d = 20$ the share of positions that end on their best token falls as
 # more positions ask, and is larger under a causal mask (section 14.6).
@@ -328,9 +328,9 @@ for name, causal in (("full", False), ("causal", True)):
 # **With orthonormal tokens no position disturbs another.** Let a position select $\alpha$ among the $m$
 # tokens that it sees. It adds $a\, x_{ik}^\top$ to $W$, where $a$ is $x_\alpha$ less the mean of the $m$
 # tokens. As $x_{ik}$ is orthogonal to all other queries, this moves no other position's logits. And as
-# $a \cdot x_\alpha = 1 - \frac1m$ and $a \cdot x_t = -\frac1m$, all leads of this position are exactly 1. The
-# squared lengths $\lVert a\rVert^2 = 1 - \frac1m$ add up to $\sum_{ik} (1 - 1 / m_{ik})$ whatever the choice,
-# where position $k$ of sequence $i$ sees $m_{ik}$ tokens.
+# $a \cdot x_\alpha = 1 - \frac1m$ and $a \cdot x_t = -\frac1m$, all leads of this position are exactly 1. All
+# these terms of $W$ are orthogonal, so their squared lengths $\lVert a\rVert^2 = 1 - \frac1m$ add up: to
+# $\sum_{ik} (1 - 1 / m_{ik})$ whatever the choice, where position $k$ of sequence $i$ sees $m_{ik}$ tokens.
 #
 # <details><summary>Why no $W$ is shorter, and why $\lVert a\rVert^2 = 1 - \frac1m$</summary>
 #
@@ -709,9 +709,9 @@ for n, T, d, many in ((2, 3, 5, 400), (2, 5, 7, 400), (2, 8, 10, 80), (9, 5, 15,
     assert part(behind, missed)[0] > 0.85 > 0.6 > behind.mean() > missed.mean()
 
 # %% [markdown]
-# As many positions are pulled the wrong way as the exercise predicts, but they are fewer than half of those
-# that miss. **About nine in ten of the positions that miss were behind after the first step**, while of all
-# positions only 0.2 to 0.5 were.
+# As many positions are pulled the wrong way as the exercise predicts, but they make up less than half of the
+# positions that miss. **About nine in ten of the positions that miss were behind after the first step**,
+# while of all positions only 0.2 to 0.5 were.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does the first step decide?
@@ -771,8 +771,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** How often position $k$ misses, for $n = 2$ and $d = 5$, 7, 10 and 16, with 95%
-# intervals (720 stored runs each). The best choice is feasible in all these runs.
+# **Figure 3.** How often position $k$ misses, for $n = 2$ and $d = 5$, 7, 10 and 16, with 95% intervals (720
+# stored runs each). The best choice is feasible in all these runs.
 
 # %% [markdown]
 # With full attention all positions miss about equally often. With causal attention the share rises from 0, as
@@ -817,7 +817,7 @@ assert foretold > 0.99
 # | half of the random choices are feasible | at $d^2 = \sum \nu_m$ | more than half above, fewer below |
 # | share feasible, where $0.05 < P < 0.95$ | $P$ | within 0.07 at 13 of 16 sizes; worst 0.25 off |
 # | share pulled the wrong way | exercise 14.4 | within 0.03 |
-# | share behind of the positions that miss | 0.2 to 0.5, as of all, if step 1 has no part | about 0.9 |
+# | share behind, of the positions that miss | as of all, 0.2 to 0.5, if step 1 plays no part | about 0.9 |
 # | position 1 misses: one shared step, then alone | 0.12, if step 1 decides | 0.012: it fails |
 
 # %% [markdown]
@@ -854,7 +854,7 @@ progress("14")
 #   half of the random choices are feasible near $d^2 = \sum \nu_m$.
 # - **Room is not enough**: training misses best tokens though some $W$ makes the best choice. About nine in
 #   ten of the positions that miss were behind after the first step.
-# - But the first step does not decide: it matters more which positions ask in the later steps.
+# - But the first step does not decide: in our intervention it matters who asks in the later steps.
 #
 # Limits: random tokens of norm 1, fair labels, normalised growing steps, the sizes in the cells.
 
