@@ -93,6 +93,27 @@ def longer(rho, *, trials, seed):
     }
 
 
+RUNS = [(1.5, 0, 10), (2.0, 0.5, 100), (2.0, 0.5, 0.1), (3.0, 0.5, 10), (1.5, 0, 1)]  # rho, c, eta
+
+
+def slopes(run, *, trials, seed):
+    """One of RUNS: 500 steps of length eta j^c from 0.
+
+    Returns:
+        slope (trials,): of log D from the run's own SVM against log j, from 30% of the steps on; moved
+        (trials,): how far the last step moves a lead, the median over the leads.
+    """
+    rho, c, eta = RUNS[run]
+    tokens, steps = data.random_tokens(6, 8, 10, trials=trials, seed=seed), 500
+    how = {"record": {"W": lambda model: model.W}, "every": [3 * steps // 10, steps - 1, steps]}
+    model, history = descended(tokens, rho, steps, eta=eta, schedule=lambda j: float(j + 1) ** c, **how)
+    selected, Ws = kept(tokens, model), history["W"][1:]
+    limit, problem = solution(tokens, selected, rho), svm.attention_problem(tokens.X, tokens.z, selected)
+    first, last = (geometry.bregman(Ws[k], limit, rho) for k in (0, 2))
+    leads = [problem.forward(W) for W in Ws[1:]]
+    return {"slope": (last / first).log() / np.log(10 / 3), "moved": (leads[1] - leads[0]).abs().median(1)[0]}
+
+
 ETA = {1.1: 0.001, 2.0: 0.1, 3.0: 0.1}  # growing steps of ETA sqrt(j)
 STEPS = 3000
 
@@ -132,6 +153,37 @@ def selection(rho, *, trials, seed):
         "longer": (kept(tokens, run(rho, steps=4 * STEPS)) == choice).all(-1),
         "held": torch.stack([(end == choice).all(-1) for end in ends], 1),
     }
+
+
+def equal(eta, *, trials, seed):
+    """The norms 1.1 and 2 with one step size: which tokens each selects from 0, and which choice it holds.
+
+    Returns:
+        As `selection`, with these two norms: chosen (trials, 2, 6); better and held (trials, 2, 2), the
+        choice of the first, in the norm of the second.
+    """
+    tokens, norms = data.random_tokens(6, 8, 10, trials=trials, seed=seed), (1.1, 2.0)
+
+    def run(rho, W_0=None):
+        return descended(tokens, rho, STEPS, W_0, eta=eta, schedule=train.growing)[0]
+
+    found = {"chosen": [], "better": [], "held": []}
+    for rho in norms:
+        model = run(rho)
+        choice = kept(tokens, model)
+        lead = geometry.margins(model.logits(tokens), choice).amin((-2, -1))[:, None, None]
+        higher = tokens.scores > tokens.scores.gather(-1, choice[..., None])
+        least, stays = [], []
+        for norm in norms:
+            logits = tokens.compare(tokens.z @ solution(tokens, choice, norm).mT)
+            leads = logits.gather(-1, choice[..., None]) - logits
+            leads = leads / geometry.margins(logits, choice).amin((-2, -1))[:, None, None]
+            least.append(leads.masked_fill(~higher, torch.inf).amin((-2, -1)).float())
+            stays.append((kept(tokens, run(norm, 10 * model.W / lead)) == choice).all(-1))
+        for name, one in (("better", least), ("held", stays)):
+            found[name].append(torch.stack(one, -1))
+        found["chosen"].append(choice.to(torch.int8))
+    return {name: torch.stack(each, 1) for name, each in found.items()}
 
 
 def sizes(W: Tensor) -> Tensor:
@@ -203,27 +255,15 @@ def choose(name, rho):
 
     Returns:
         test accuracy in %, (splits,), of the step size and the epoch chosen on validation; of those chosen on
-        test; on how many splits validation's step size is at an edge of the grid; and its epoch the last;
-        test accuracy of the last epoch, of the size that validation chooses there.
+        test; of the last epoch, of the size that validation chooses there.
     """
     cell = measured(f"15.{name}").load().sel(rho=rho).transpose("trial", "doubling", ...)
     n = cell.examples.values[:, :1, :, None]  # (splits, 1, parts, 1)
     validation, test = cell.validation.values / n[:, :, 1], 100 * cell.test.values / n[:, :, 2]
-    splits, grid, epochs = test.shape
-    size, epoch = np.divmod(validation.reshape(splits, -1).argmax(axis=1), epochs)
-    edge, last = np.isin(size, (0, grid - 1)).sum(), (epoch == epochs - 1).sum()
-    each = np.arange(splits)
+    each = np.arange(len(test))
+    best = validation.reshape(len(test), -1).argmax(axis=1)
     at_end = test[each, validation[:, :, -1].argmax(axis=1), -1]
-    return test[each, size, epoch], test.max(axis=(1, 2)), int(edge), int(last), at_end
-
-
-def between(value, *borders):
-    """Between which borders a value lies, as text: what rounding cannot change while it is far from them."""
-    below = max((one for one in borders if one < value), default=None)
-    above = min((one for one in borders if one >= value), default=None)
-    if below is None or above is None:
-        return f"< {above:g}" if below is None else f"> {below:g}"
-    return f"{below:g} to {above:g}"
+    return test.reshape(len(test), -1)[each, best], test.max(axis=(1, 2)), at_end
 
 
 MEASURED = [
@@ -248,6 +288,16 @@ MEASURED = [
         minutes=4,
     ),
     Measured(
+        "15.slopes",
+        "The slope of the divergence while steps move the leads little, and much.",
+        slopes,
+        {"run": list(range(5))},
+        trials=100,
+        batch=50,
+        paired=("run",),
+        minutes=1,
+    ),
+    Measured(
         "15.selection",
         "Which tokens each exponent selects, and which it can hold.",
         selection,
@@ -255,6 +305,16 @@ MEASURED = [
         trials=200,
         batch=100,
         paired=("rho",),
+        minutes=2,
+    ),
+    Measured(
+        "15.equal",
+        "The same for 1.1 and 2 with equal steps.",
+        equal,
+        {"eta": [0.001, 0.1]},
+        trials=200,
+        batch=100,
+        paired=("eta",),
         minutes=2,
     ),
     Measured(

@@ -109,11 +109,7 @@ def test_shorter_steps_and_longer_runs_change_at_most_2_of_200_choices():
         assert ((one.values == 0).sum(axis=0) <= 2).all()
 
 
-def test_on_reviews_the_last_epoch_was_chosen_on_12_of_20_splits():
-    assert choose("reviews", 1.1)[3] == 12
-
-
 @pytest.mark.parametrize("name", ["digits", "reviews"])
 def test_the_last_epoch_is_that_of_the_replication_table(name):
     found = rows_15._quoted(measured(f"15.{name}").load(), 2.0, "last")
-    np.testing.assert_allclose(choose(name, 2.0)[4], found)
+    np.testing.assert_allclose(choose(name, 2.0)[2], found)
