@@ -194,7 +194,7 @@ LESSONS = [
         "15",
         "Mirror descent for attention",
         "Another norm moves W; which tokens win is another matter, and a distance between two runs may be "
-        "either. On real data the sparse norm is not better.",
+        "either. On real data we cannot tell whether the sparse norm is better.",
         ("03", "07", "09", "10"),
     ),
     Lesson(

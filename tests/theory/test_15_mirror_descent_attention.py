@@ -96,19 +96,6 @@ def test_with_short_steps_each_locally_optimal_choice_is_held():
     assert (held[0.1] & could).sum() < could.sum()
 
 
-def test_long_steps_change_many_choices_at_1_1_and_few_at_2():
-    changed = {}
-    for rho in (1.1, 2.0):
-        tokens = data.random_tokens(6, 8, 10, trials=40, seed=782)
-        ends = [
-            kept(tokens, descended(tokens, rho, 3000, eta=eta, schedule=train.growing)[0])
-            for eta in (0.1, 0.001)
-        ]
-        changed[rho] = int((ends[0] != ends[1]).any(-1).sum())
-    assert 6 <= changed[1.1] <= 20  # 54 of the lesson's 200
-    assert changed[2.0] <= 4  # 6 of 200
-
-
 @functools.cache
 def _small():
     return data.random_tokens(4, 6, 6, trials=40, seed=786)
@@ -267,80 +254,6 @@ def test_the_tokens_of_a_joint_toy_depend_on_rho_and_on_the_steps(eta, steps, fi
     np.testing.assert_allclose(_joint_toy()[eta, steps], first, atol=0.02)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("shape", "seed", "steps"), [((6, 8, 10), 0, 4800), ((4, 5, 7), 1, 960)])
-def test_the_joint_head_goes_to_the_label_svm_of_its_own_norm(shape, seed, steps):
-    """W and v from 0: v, in the median, to the l_rho label SVM; W to its Att-SVM at 2 and 3, not at 1.1."""
-    tokens = data.random_tokens(*shape, trials=10, seed=seed)
-    norms = (1.1, 2.0, 3.0)
-    for k, rho in enumerate(norms):
-        model = models.CrossAttention(shape[2], trials=10, head=heads.LinearHead(shape[2], trials=10))
-        groups = [{"params": [one]} for one in (model.W, model.head.v)]
-        optimizer = optim.MirrorDescent(groups, lr=0.001 if rho < 2 else 0.1, p=rho, batch_dims=1)
-        train.fit(model, tokens, optimizer, steps, every=steps, schedule=train.growing, progress=False)
-        model.requires_grad_(False)
-        selected = geometry.selected_tokens(model.attention(tokens))
-        points = svm.label_problem(
-            torch.take_along_dim(tokens.X, selected[..., None, None], -2)[:, :, 0], tokens.y
-        )
-        limits = [svm.solve(points, norm=one).value for one in norms]
-        near = torch.stack([geometry.cosine(model.head.v, limit, batch_dims=1) for limit in limits])
-        assert near[k].median() > 0.97 if rho < 2 else near[k].min() > 0.99
-        assert (near.argmax(0) == k).sum() >= 8
-        limit = svm.solve(svm.attention_problem(tokens.X, tokens.z, selected), norm=rho).value
-        own = geometry.cosine(model.W, limit, batch_dims=1).median()
-        assert own < 0.85 if rho < 2 else own > 0.97
-
-
-@functools.cache
-def _joint(shape, seeds, rho, slow, steps):
-    """Cosines to their own SVMs, of v (median) and W (lower quartile), and |v| over |W| (median), by seed."""
-    each = [data.random_tokens(*shape, trials=20, seed=seed) for seed in seeds]
-    tokens = data.TokenData(
-        *(torch.cat([getattr(one, name) for one in each]) for name in ("X", "z", "y", "v"))
-    )
-    trials, d = tokens.X.shape[0], tokens.X.shape[-1]
-    model = models.CrossAttention(d, trials=trials, head=heads.LinearHead(d, trials=trials))
-    eta = 0.001 if rho < 2 else 0.1
-    groups = [{"params": [model.W]}, {"params": [model.head.v], "lr": eta / slow}]
-    optimizer = optim.MirrorDescent(groups, lr=eta, p=rho, batch_dims=1)
-    train.fit(model, tokens, optimizer, steps, every=steps, schedule=train.growing, progress=False)
-    model.requires_grad_(False)
-    taken = geometry.selected_tokens(model.attention(tokens))
-    x = torch.take_along_dim(tokens.X, taken[..., None, None], -2)[:, :, 0]
-    labels = svm.solve(svm.label_problem(x, tokens.y), norm=rho).value
-    own = svm.solve(svm.attention_problem(tokens.X, tokens.z, taken), norm=rho).value
-    of_v, of_W = geometry.cosine(model.head.v, labels, 1), geometry.cosine(model.W, own, 1)
-    long = [torch.linalg.vector_norm(one.flatten(1), ord=rho, dim=1) for one in (model.head.v, model.W)]
-    parts = zip(seeds, *(one.split(20) for one in (of_v, of_W, long[0] / long[1])), strict=True)
-    return {
-        seed: ((float(of_v.median()), float(of_W.sort().values[4])), float(ratio.median()))
-        for seed, of_v, of_W, ratio in parts
-    }
-
-
-JOINTLY = {(6, 8, 10): (7, 12), (4, 5, 7): (8,)}  # seeds in one batch
-
-
-@pytest.mark.parametrize(("shape", "seed"), [((6, 8, 10), 7), ((6, 8, 10), 12), ((4, 5, 7), 8)])
-def test_how_long_the_head_is_beside_W_says_whether_W_reaches_its_svm(shape, seed):
-    """With v's steps a tenth as long at 1.1 W is near its Att-SVM; with ten times as long at 2 it is less."""
-    (of_v, of_W), ratio = _joint(shape, JOINTLY[shape], 1.1, 1, 960)[seed]
-    assert of_v > 0.95
-    assert of_W < 0.85
-    assert ratio > 100
-    (of_v, of_W), ratio = _joint(shape, JOINTLY[shape], 1.1, 10, 2880)[seed]
-    assert of_v > 0.98
-    assert of_W > 0.97
-    assert ratio < 0.001
-    (_, of_W), ratio = _joint(shape, JOINTLY[shape], 2.0, 1, 960)[seed]
-    assert of_W > 0.97
-    assert 0.9 < ratio < 1.5
-    (_, less), ratio = _joint(shape, JOINTLY[shape], 2.0, 0.1, 960)[seed]
-    assert less < 0.93
-    assert ratio > 10
-
-
 @pytest.mark.parametrize(("rho", "steps"), [(1.1, 10_000), (2.5, 5000), (3.0, 5000)])
 def test_with_growing_steps_the_divergence_falls_with_the_foreseen_power(rho, steps):
     tokens = data.random_tokens(4, 5, 7, trials=20, seed=157)
@@ -367,42 +280,12 @@ def _power(shape, seed, rho, c, eta, steps):
 
 @pytest.mark.parametrize(("shape", "seed"), [((6, 8, 10), 32), ((6, 8, 10), 33), ((4, 6, 14), 34)])
 def test_how_far_a_step_moves_a_lead_says_which_error_is_left(shape, seed):
-    """At 1.5 runs with equal eta^2 j are at one stage; at 2 and 3, with growing steps, as the lesson says."""
-    alike = [_power(shape, seed, 1.5, 0, eta, steps) for eta, steps in ((1, 500), (2, 125))]
-    assert abs(alike[0] - alike[1]) < 0.05
-    assert -1.75 < alike[0] < -1.45
+    """As the lesson says of each of its five runs, with this error's slope or, at 1.5, between the two."""
+    assert -1.75 < _power(shape, seed, 1.5, 0, 1, 500) < -1.45
     assert abs(_power(shape, seed, 1.5, 0, 10, 500) + 2) < 0.15
     assert abs(_power(shape, seed, 2.0, 0.5, 0.1, 500) + 2.95) < 0.15
     assert abs(_power(shape, seed, 2.0, 0.5, 100, 500) + 2) < 0.2
     assert abs(_power(shape, seed, 3.0, 0.5, 10, 500) + 1.5) < 0.15
-
-
-def test_the_seven_that_are_lost_mostly_start_too_near():
-    """Of the lesson's 345 pairs: trial, choice of, in norm; held from lead 100, or with steps of 0.001."""
-    pairs = [(39, 1.1, 3.0), (61, 1.1, 2.0), (61, 1.1, 3.0), (69, 1.1, 3.0), (71, 1.1, 2.0)]
-    pairs += [(111, 3.0, 2.0), (121, 1.1, 2.0)]
-    seeds = (4710942582121664895, 3120551981784381432)
-    many = [data.random_tokens(6, 8, 10, trials=100, seed=seed) for seed in seeds]
-    held, far_off = {(10, 0.1): 0, (10, 0.001): 0, (100, 0.1): 0}, {}
-
-    def pick(trials):
-        parts = ([getattr(many[k // 100], name)[k % 100] for k in trials] for name in ("X", "z", "y", "v"))
-        return data.TokenData(*map(torch.stack, parts))
-
-    for of in (1.1, 3.0):
-        trials = sorted({trial for trial, one, _ in pairs if one == of})
-        model, _ = descended(pick(trials), of, STEPS, eta=ETA[of], schedule=train.growing)
-        choice = kept(pick(trials), model)
-        lead = geometry.margins(model.logits(pick(trials)), choice).amin((-2, -1))[:, None, None]
-        far_off |= {(k, of): end for k, *end in zip(trials, model.W / lead, choice, strict=True)}
-    for rho in (2.0, 3.0):
-        some = [(trial, of) for trial, of, by in pairs if by == rho]
-        tokens = pick([trial for trial, _ in some])
-        W, choice = map(torch.stack, zip(*(far_off[one] for one in some), strict=True))
-        for far, eta in held:
-            after, _ = descended(tokens, rho, STEPS, far * W, eta=eta, schedule=train.growing)
-            held[far, eta] += int((kept(tokens, after) == choice).all(-1).sum())
-    assert held == {(10, 0.1): 0, (10, 0.001): 2, (100, 0.1): 6}
 
 
 def _toy(keys, scores, p, rhos, eta, steps, growth=lambda j: 1.0):
@@ -477,15 +360,6 @@ def test_most_differences_could_have_been_held_by_both_norms_at_other_sizes(size
         assert (differ & torch.stack(each).all(0)).sum() > 0.45 * differ.sum()
 
 
-def test_at_1_5_the_power_is_not_reached_in_15_000_steps():
-    tokens = data.random_tokens(6, 8, 10, trials=6, seed=77)
-    how = {"record": {"W": lambda model: model.W}, "every": [4500, 15_000]}
-    model, history = descended(tokens, 1.5, 15_000, start(6, 10, 78), **how)
-    own = solution(tokens, kept(tokens, model), 1.5)
-    falls = torch.stack([geometry.bregman(W, own, 1.5) for W in history["W"][1:]]).log().diff(dim=0)[0]
-    assert abs(falls.median() / math.log(15 / 4.5) + 1.4) < 0.1
-
-
 def test_a_locally_optimal_choice_is_lost_from_a_start_outside_the_cone():
     keys = torch.tensor([[[0, 0], [-1, -2.7], [-2, -1]]]).double()
     scores, rhos = np.array([0.9, 1.0, 0.0]), np.repeat((2.25, 2.4, 4.0), 6)
@@ -525,42 +399,3 @@ def test_mixed_tokens_and_other_starts_each_add_to_the_published_divergences(see
     assert (mean["one"]["own"] + 0.01 < mean["one"]["theirs"]).all()
     assert (mean["one"]["theirs"] < mean["three"]["theirs"]).all()
     assert mean["one"]["alike"][1] > mean["three"]["alike"][1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("eta", "counts"), [(0.001, (93, 54, 18, 14, 3)), (0.1, (100, 39, 20, 28, 13))])
-def test_with_equal_steps_two_norms_differ_about_as_often(eta, counts):
-    """The lesson's 200 data sets: how many differ; each holds; only 2, only 1.1, both lose it."""
-    found = np.zeros(5, int)
-    for seed in (4710942582121664895, 3120551981784381432):  # of the two batches of 15.selection
-        tokens = data.random_tokens(6, 8, 10, trials=100, seed=seed)
-
-        def run(rho, W_0=None, tokens=tokens):
-            return descended(tokens, rho, STEPS, W_0, eta=eta, schedule=train.growing)[0]
-
-        ends = {rho: run(rho) for rho in (1.1, 2.0)}
-        chosen = {rho: kept(tokens, model) for rho, model in ends.items()}
-        held, finished = {}, []
-        for of, by in ((1.1, 2.0), (2.0, 1.1)):
-            lead = geometry.margins(ends[of].logits(tokens), chosen[of]).amin((-2, -1))[:, None, None]
-            held[by] = (kept(tokens, run(by, 10 * ends[of].W / lead)) == chosen[of]).all(-1).numpy()
-            logits = tokens.compare(tokens.z @ solution(tokens, chosen[of], of).mT)
-            finished.append(geometry.locally_optimal(tokens.scores, logits, chosen[of], tol=1e-3).numpy())
-        differ = (chosen[1.1] != chosen[2.0]).any(-1).numpy()
-        kinds = (~held[2.0] + 2 * ~held[1.1])[differ & finished[0] & finished[1]]
-        found += [differ.sum(), *np.bincount(kinds, minlength=4)]
-    np.testing.assert_allclose(found, counts, atol=2)  # rounding moves a few runs
-
-
-@pytest.mark.slow
-def test_in_the_other_order_the_same_reading_is_consistent_with_the_paper():
-    """D(SVM, W) of the run with 3, on 50 data sets, from the SVMs of 1.75 and 2."""
-    (W, found), mean = _published(50, 303), {}
-    for whose in ("own", "theirs"):
-        apart = torch.stack([geometry.bregman(limit, W, 3.0) for limit in found[whose]])
-        for k, starts in enumerate(("one", "three")):
-            mean[starts, whose] = apart.unflatten(1, (2, 50))[:, k].mean(1).tolist()
-    np.testing.assert_allclose(mean["three", "theirs"], (0.21, 0.18), atol=0.05)
-    for reading in (("one", "own"), ("one", "theirs"), ("three", "own")):
-        assert mean[reading][0] < 0.18
-        assert mean[reading][1] < 0.13
