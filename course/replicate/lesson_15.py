@@ -295,7 +295,7 @@ MEASURED = [
         trials=100,
         batch=50,
         paired=("run",),
-        minutes=1,
+        minutes=0.5,
     ),
     Measured(
         "15.selection",
@@ -315,7 +315,7 @@ MEASURED = [
         trials=200,
         batch=100,
         paired=("eta",),
-        minutes=2,
+        minutes=1,
     ),
     Measured(
         "15.shape",
@@ -345,6 +345,6 @@ MEASURED = [
         trials=20,
         batch=4,
         paired=("rho", "doubling"),
-        minutes=6,
+        minutes=4,
     ),
 ]

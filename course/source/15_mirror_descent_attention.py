@@ -442,8 +442,8 @@ widgets.sliders(
 #
 # Does training keep a choice of tokens that another norm has made? A choice that is locally optimal in one
 # norm need not be so in another, where its SVM has other support tokens. A choice is **ahead** at some $W$ if
-# its tokens have the largest logits. Start a run where the choice is ahead: the norm **holds** the choice
-# *from this start* if the run ends on it, and otherwise loses it.
+# its tokens have the largest logits of their sequences. Start a run where the choice is ahead: the norm
+# **holds** the choice *from this start* if the run ends on it, and otherwise loses it.
 
 # %% [markdown]
 # ### Exercise 15.3: Locally optimal in which norm?
@@ -625,9 +625,9 @@ for first, second, found in ((0.001, 0.1, choices), *same_steps):
 
 # %% [markdown]
 # **Each row shows both reasons.** On 39 to 54 data sets each norm holds the other's choice: there the *path*
-# from 0 decides. On 35 to 61 a choice is lost. With short steps at 1.1, on nearly all of these data sets no
-# lost choice is locally optimal in the norm that loses it; with long steps only on about half. So long steps
-# also lose choices that are locally optimal.
+# from 0 decides. On 35 to 61 a choice is lost. With short steps at 1.1, nearly all of these choices are not
+# locally optimal in the norm that loses them. With long steps this is so on only about half of the data sets:
+# long steps also lose choices that are locally optimal.
 #
 # ### How the paths part
 #

@@ -103,6 +103,13 @@ def test_the_classifier_sees_real_tokens_only_and_its_steps_are_mirror_steps():
         )
 
 
+def test_at_2_the_sweep_with_equal_steps_repeats_the_other():
+    choices = measured("15.selection").load().transpose("trial", "rho", ...).isel(rho=1)
+    equal = measured("15.equal").load().sel(eta=0.1)
+    assert ((equal.chosen.values[:, 1] != choices.chosen.values).any(axis=-1)).sum() <= 2
+    assert (equal.held.values[:, 1, 1] != choices.held.values[:, 1]).sum() <= 2
+
+
 def test_shorter_steps_and_longer_runs_change_at_most_2_of_200_choices():
     choices = measured("15.selection").load().transpose("trial", "rho", ...)
     for one in (choices.finer, choices.longer):

@@ -26,7 +26,7 @@ from course.replicate.lesson_15 import (
     solution,
     start,
 )
-from mini_attn import data, geometry, heads, models, optim, svm, train
+from mini_attn import data, geometry, models, optim, svm, train
 
 
 @pytest.fixture(scope="module")
