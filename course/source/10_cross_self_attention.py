@@ -303,8 +303,7 @@ print(f"all {measured.size} logits as predicted")
 # length $0.1 \sqrt{j}$ in step $j$ (`train.growing`), which come further.
 #
 # The table compares each last $W$ with the Frobenius SVM of the tokens it selects, and counts the trials in
-# which these are locally optimal, or all the best. Last line: the rank of $W_{\mathrm{mm}}$
-# in the 100 trials, which the six queries bound (10.4).
+# which these are locally optimal, or all the best.
 
 # %%
 cross = data.random_tokens(n=6, T=8, d=10, trials=100, seed=2)
@@ -325,7 +324,6 @@ for name, model in {"constant": constant, "growing": growing}.items():
     hit = (selected == cross.optimal).all(-1).sum()
     print(f"{name:8s}{cosine.mean():8.3f}{cosine.min():10.3f}{local:11d}{hit:10d}")
     assert (cosine.mean() > 0.99) & (local >= 94)
-print("rank of W_mm (growing):", *torch.linalg.matrix_rank(W_mm, rtol=1e-6).unique().tolist())
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.5, 3.6))
@@ -468,7 +466,7 @@ check("10.2", symmetric_part)
 # </details>
 
 # %% [markdown]
-# **The ratio of the first step tends to $T$ as $d \to \infty$** (at last from below). Along $v$ the terms of
+# **The ratio of the first step tends to $T$ as $d \to \infty$**. Along $v$ the terms of
 # all $T$ tokens add up in $g$; across $v$ only the query's own is left. The cell has $r / T$ by the two
 # formulas, on draws of scores alone, and measured on 5,000 sequences: within .08 of each other in every row.
 #
@@ -488,10 +486,6 @@ check("10.2", symmetric_part)
 #
 # (Here $\mathbb{E}[\nu_1] > 0$ cancels, and $\rho^2$ is $\chi^2$ with $T - 1$ degrees of freedom, so
 # $\mathbb{E}[\rho^3] = T\, \mathbb{E}[\rho]$.)
-#
-# *At last from below:* with $|\ell'(u)| = \frac12 - \frac u4 + \dots$ the next term of $r / T$ is
-# $-\frac{T - 1}{2 T^2\, \mathbb{E}[\xi_1]}\, d^{-1/2}$, from $b_v$ alone. The table's $d$ are too small to
-# show it.
 # </details>
 
 
@@ -682,7 +676,7 @@ def held(W, tokens):
 
 
 print("            training: step     new: step")
-print(" n  query       1    1,000       1    1,000   feasible")
+print(" n  query       1    1,000       1    1,000")
 for n, trials in ((1, 1000), (6, 100), (50, 15)):
     drawn = data.random_tokens(n=n, T=8, d=10, trials=trials, seed=2)
     new = data.random_tokens(n=30_000 // trials, T=8, d=10, trials=trials, seed=5)
@@ -693,79 +687,18 @@ for n, trials in ((1, 1000), (6, 100), (50, 15)):
         W = fit(model, tokens, 1000, schedule=train.growing, every=[1, 1000])["W"][1:]
         shares[query] = [held(w, seqs) for seqs in (tokens, later) for w in W]
         row = "{:8.2f}{:9.2f}{:8.2f}{:9.2f}".format(*shares[query])
-        print(f"{n:2d}  {query:6s}{row}{(att_svm(tokens, tokens.optimal).status == 'optimal').mean():11.2f}")
-        chosen = att_svm(tokens, model.logits(tokens).argmax(-1)).value
-        assert geometry.cosine(model.W, chosen).mean() > 0.99  # W has arrived
+        print(f"{n:2d}  {query:6s}{row}")
     assert n == 1 or (shares["best"][0] > 0.8 > shares["random"][0]) & (shares["random"][3] < 0.18)
+    assert (att_svm(drawn, drawn.optimal).status == "optimal").all()
 
 # %% [markdown]
 # **The others help if the queries carry the answer, and disturb if they do not.** With random queries the
-# share in training falls with $n$, after step 1,000 too. Steps hardly seem to lack: by then $W$ has a
-# mean cosine above .99 to the Att-SVM of its choice. Nor are the best tokens infeasible in these draws.
+# share in training falls with $n$, after step 1,000 too, although the best tokens are feasible in all these
+# trials.
 #
-# **From which $n$ on do they disturb?** We call $\Lambda = (n - 1)(T - 1) / d^2$ the **load** of the others:
-# their rows in the Att-SVM for each of the $d^2$ unknowns of $W$. And let $\tau = (T - 1) / d$. For large $d$
-# the share at step 1 is about the chance that
-#
-# $$\big( 1 + \tau + \sqrt{\Lambda \tau}\, N \big)\, \xi_t + \sqrt{\Lambda + \tau}\; \xi_t'$$
-#
-# is largest where $\xi_t$ is, with standard Gaussians $N, \xi_t, \xi_t'$, all independent. **So at large
-# $d$, given $T$, the others hardly count at step 1 while the load is far below 1.**
-#
-# <details><summary>Why this formula</summary>
-#
-# Let $\eta / (2 n T \sqrt d)$ be the unit of a logit at step 1, and $\xi_t = \sqrt d\, \gamma_{it}$. As $d$
-# is large, $|\ell'| \approx \frac12$.
-#
-# *The own term* is $\sum_q (\xi_q - \bar\xi)\, x_{iq} \cdot x_{it}$. Here $q = t$ adds $\xi_t$, but for a
-# constant that all $t$ have in common. The $T - 1$ others add about $\xi_t \sum_q (\xi_q - \bar\xi)\,
-# \xi_q / d \approx \tau\, \xi_t$ along $v$, and noise of the variance $\tau$ across.
-#
-# *One other sequence* adds $2T \sqrt d\, (z_k \cdot z_i)\, (g_k \cdot x_{it})$. The first product has the
-# variance $1/d$. The second has, across $v$, about $\lVert g_k \rVert^2 / d$, with $\lVert g_k \rVert^2
-# \approx (T - 1) / (4 T^2 d)$ there. So the $n - 1$ others add the variance $\Lambda$, nearly independent in
-# different tokens, as their directions are. Along $v$, $|e \cdot g_k| \approx \tau / (2T)$, so each adds
-# $\pm (z_k \cdot z_i)\, \tau\, \xi_t$, with the same factor for all $t$: together $N \xi_t$ times the root of
-# $(n - 1)\, \tau^2 / d = \Lambda \tau$.
-# </details>
-#
-# The table has about 6,000 sequences for step 1, and for step 1,000, at $n > 1$, 460 to 600.
-
-# %%
-print("                        step 1            step 1,000")
-print(" T   d    n   load   found   foreseen      found")
-for T, d in ((8, 10), (8, 20), (30, 10)):
-    tau, rng = (T - 1) / d, np.random.default_rng(8)
-    (xi, noise), N = rng.normal(size=(2, 20_000, T)), rng.normal(size=(20_000, 1))
-    for n in (1 + round(load * d / tau) for load in (0, 0.25, 1, 4)):
-        load = (n - 1) * tau / d
-        logits = (1 + tau + (load * tau) ** 0.5 * N) * xi + (load + tau) ** 0.5 * noise
-        limit = (logits.argmax(1) == xi.argmax(1)).mean()
-        many = data.random_tokens(n=n, T=T, d=d, trials=6000 // n, seed=12)
-        step = -closed_form(models.CrossAttention(d, trials=6000 // n), many, losses.logistic)()[1]["W"]
-        early, late = held(step, many), "-"
-        if n > 1:
-            few = data.random_tokens(n=n, T=T, d=d, trials=600 // n, seed=12)
-            model = models.CrossAttention(d, trials=600 // n)
-            fit(model, few, 1000, schedule=train.growing)
-            late = f"{held(model.W, few):.2f}"
-        print(f"{T:2d}{d:4d}{n:5d}{load:7.2f}{early:8.2f}{limit:11.2f}{late:>11s}")
-        assert abs(early - limit) < 0.06
-        if n == 58 and d == 10:
-            possible = (att_svm(few, few.optimal).status == "optimal").sum()
-print(f"the best tokens are feasible at T = 8, d = 10, n = 58 in {possible} of 10 trials")
-
-# %% [markdown]
-# **In all twelve rows the share at step 1 is within .06 of the foreseen.** At $T = 8$ it is least exact at
-# $n = 1$: with few tokens the own noise is not quite independent of the $\xi_t$. At step 1,000 equal loads
-# give shares within .1 of each other here (not derived). At load 4 some of the loss is necessity: at $T = 8$,
-# $d = 10$ the best tokens are feasible in 4 of ten trials (last line).
-#
-# **On new sequences random queries help little** at $T = 8$, $d = 10$. As $g_k$ is stretched along $v$
-# (10.6), $Wz$ leans to $v$ or $-v$ at step 1, and at $n = 50$ the best token is selected in about .2. Later
-# this falls to .15, where a guess has $1/8$; if the best tokens ask, it is .99. More data cannot help at
-# step 1: as $z$ is independent of tokens and label, $\mathbb{E}[g z^\top] = 0$. And $1/2$ is the most in any
-# case: as nothing shows the label, a coin, the best token and the worst are equally likely.
+# **On new sequences random queries help little** at $T = 8$, $d = 10$: at $n = 50$ the best token is selected
+# in .15 after step 1,000, where a guess has $1/8$; if the best tokens ask, it is .99. More data cannot help
+# at step 1: as $z$ is independent of tokens and label, $\mathbb{E}[g z^\top] = 0$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.8 Many steps: a rule, or a matrix?
@@ -787,21 +720,18 @@ def error(W):
     return (W.square().sum((-2, -1)) / W.diagonal(dim1=-2, dim2=-1).mean(-1) ** 2 - W.shape[-1]).sqrt()
 
 
-print("                              best asks:   another asks:")
-print("  n   W           ratio  error    itself      itself   the best")
-for n, trials in ((6, 40), (50, 20), (400, 3)):
+print("  n   W           ratio   error   another token selects itself")
+for n, trials in ((50, 20), (400, 3)):
     tokens = by_score(data.random_tokens(n=n, T=8, d=10, trials=trials, seed=3))
     model, new = models.CrossAttention(10, trials=trials), fresh(8, 10, tokens.v, seed=4)[1]
     first = fit(model, tokens, 1000, schedule=train.growing, every=[1, 1000])["W"][1]
     W_mm = att_svm(tokens, tokens.optimal).value
     for name, W in {"step 1": first, "step 1,000": model.W, "W_mm": W_mm}.items():
         picks = selects(W, new)  # (trials, 2000, 8)
-        itself = (picks == torch.arange(8)).double().mean((0, 1))
-        share = itself[0], itself[1:].mean(), (picks[..., 1:] == 0).double().mean()
+        itself = (picks == torch.arange(8))[..., 1:].double().mean()
         r = np.mean([ratio(w.numpy(), v.numpy()) for w, v in zip(W, tokens.v, strict=True)])
-        row = f"{n:3d}   {name:10s}{r:7.1f}{error(W).mean():7.1f}"
-        print(row + "{:10.2f}{:12.2f}{:11.2f}".format(*share))
-        assert (share[1] > 2 * share[2]) & (share[1] > 0.96 or n == 6 or name == "step 1")
+        print(f"{n:3d}   {name:10s}{r:7.1f}{error(W).mean():8.1f}{itself:18.2f}")
+        assert itself > (0.75 if name == "step 1" else 0.96)
 
 # %% [markdown]
 # **Is the rule of $bI$ learned? Mostly at step 1, and nearly always after 1,000, at $n = 50$ and 400.** In
