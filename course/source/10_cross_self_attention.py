@@ -294,6 +294,13 @@ print(f"all {measured.size} logits as predicted")
 # So every row of $W_{\mathrm{mm}}$ is a combination of the queries. The rank of $W_{\mathrm{mm}}$ is
 # therefore at most the number of linearly independent queries, which is at most $\min(n, d)$.
 
+# %%
+ranks = []
+for n in (2, 6, 15):
+    drawn = data.random_tokens(n=n, T=8, d=10, seed=1)
+    ranks.append(int(torch.linalg.matrix_rank(att_svm(drawn, drawn.optimal).value, rtol=1e-6)))
+print("rank of W_mm for n = 2, 6, 15 queries in d = 10:", *ranks)
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.5 The paper's data
 #

@@ -207,44 +207,6 @@ def test_w_turns_to_what_commutes_with_all_rotations_about_v_not_to_the_identity
     assert geometry.cosine(first, torch.eye(d, dtype=torch.float64).expand_as(first)).mean() < 0.85
 
 
-@pytest.mark.parametrize(("T", "d", "seed"), [(5, 7, 62), (8, 10, 63), (4, 20, 64)])
-def test_the_form_comes_with_the_root_of_one_plus_kappa_over_n(T, d, seed):
-    """The first step, kappa from 20,000 others: 1 / sqrt(1 + kappa / n); refused without the root."""
-
-    def split(tokens):
-        """Squared norms of the first step: of its form, of all of it, of a sequence's own in the mean."""
-        u = tokens.scores.mean(-1, keepdim=True)
-        pull = (((tokens.scores - u) / T / (1 + u.exp()))[..., None] * tokens.X).sum(-2)
-        W = pull.mT @ tokens.X[..., 0, :] / pull.shape[-2]
-        e = tokens.v / tokens.v.norm(dim=-1, keepdim=True)
-        along = (e[..., None, :] @ W @ e[..., None]).squeeze((-2, -1))
-        across = (W.diagonal(dim1=-2, dim2=-1).sum(-1) - along) / (d - 1)
-        return (d - 1) * across**2 + along**2, (W**2).sum((-2, -1)), (pull**2).sum(-1).mean(-1)
-
-    form, _, single = split(best_first(data.random_tokens(20_000, T, d, seed=5)))
-    kappa = float(single / form) - 1
-    for n in (6, 20, 80):
-        form, whole, _ = split(best_first(data.random_tokens(n, T, d, trials=60, seed=seed)))
-        cosine = float((form / whole).sqrt().mean())
-        assert abs(cosine - (1 + kappa / n) ** -0.5) < 0.05
-        assert abs(cosine - 1 / (1 + kappa / n)) > 0.03
-
-
-@pytest.mark.parametrize(("T", "d", "ratio"), [(5, 7, 6.0), (9, 6, 9.0), (4, 12, 30.0)])
-def test_the_ratio_along_v_says_how_many_new_sequences_select_their_query(T, d, ratio):
-    """E F(cos)^(T - 1); the rival, all of them, as with bI."""
-    new = with_own_queries(data.random_tokens(20_000, T, d, seed=61))
-    e = new.v / new.v.norm()
-    W = torch.eye(d, dtype=torch.float64) + (ratio - 1) * e[:, None] * e
-    share = (models.CrossAttention(d, init=W).logits(new).argmax(-1) == 0).double().mean().item()
-    coordinates = new.X[:, 1, 0].sort().values.numpy()
-    g = coordinates**2
-    cosine = (1 - g + ratio * g) / np.sqrt(1 - g + ratio**2 * g)
-    predicted = ((np.searchsorted(coordinates, cosine) / len(g)) ** (T - 1)).mean()
-    assert abs(share - predicted) < 0.012
-    assert predicted < 0.97
-
-
 def first_ratio(T, d, seed):
     """b_v / b of the first step, from the scores of 100,000 sequences: coordinates of random unit vectors."""
     half = (d - 1) / 2
@@ -290,9 +252,9 @@ def test_the_rest_of_the_svm_falls_slower_with_the_data_than_that_of_the_first_s
 
 @pytest.mark.parametrize(("T", "d", "seed"), [(2, 3, 76), (4, 4, 77)])
 def test_the_svm_tends_to_the_identity_as_data_grow_and_without_negative_scores_it_does_not(T, d, seed):
-    """1,000 and 30,000 sequences: cosine to I; the rival, gamma_1 > 0 alone, keeps more along v."""
+    """100 and 4,000 sequences: cosine to I; the rival, gamma_1 > 0 alone, keeps more along v."""
     found = {}
-    for n in (1_000, 30_000):
+    for n in (100, 4_000):
         raw = best_first(data.random_tokens(n, T, d, trials=3, seed=seed))
         for k in range(3):
             for keep in (raw.scores[k, :, 0] > -2, raw.scores[k, :, 0] > 0):
@@ -301,8 +263,8 @@ def test_the_svm_tends_to_the_identity_as_data_grow_and_without_negative_scores_
                 cosine = float(W.trace() / W.norm() / d**0.5)
                 ratio = along_over_across(W[None], raw.v[k : k + 1])
                 found.setdefault((n, bool(keep.all())), []).append((cosine, ratio))
-    few, many, positive = (np.array(found[key]) for key in ((1_000, True), (30_000, True), (30_000, False)))
-    assert ((1 - many[:, 0]).mean() < 0.4 * (1 - few[:, 0]).mean()) & (many[:, 0] > 0.98).all()
+    few, many, positive = (np.array(found[key]) for key in ((100, True), (4_000, True), (4_000, False)))
+    assert ((1 - many[:, 0]).mean() < 0.4 * (1 - few[:, 0]).mean()) & (many[:, 0] > 0.94).all()
     assert (positive[:, 1] > 1.15).all()
     assert positive[:, 1].mean() > many[:, 1].mean() + 0.2
 
