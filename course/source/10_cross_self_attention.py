@@ -1,25 +1,25 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 10 · Cross- and self-attention
 #
-# In part II one vector $p$ asked the same question of every sequence. Here each sequence asks its own: it
-# brings a **query** $z_i$, and a matrix $W$ turns this into the vector that its tokens are compared with
+# In part II one vector $p$ was compared with the tokens of every sequence. Here each sequence brings its own
+# **query** $z_i$, and a matrix $W$ turns it into the vector that the tokens are compared with
 # (*cross-attention*). If the query is one of the sequence's own tokens, this is *self-attention*.
 #
-# **The question: where does gradient descent take the matrix $W$, and what does it learn where the query is
+# **The question: where does gradient descent take the matrix $W$, and what does it learn if the query is
 # itself the answer?**
 
 # %% [markdown]
 # **After this lesson you can**
 #
 # - turn statements about $p$ into statements about $W$, and bound the rank of $W_{\mathrm{mm}}$;
-# - derive the first step of self-attention, and say when a token that asks selects itself after it;
-# - say what the other sequences add in self- and in cross-attention, and what carries over to new ones.
+# - derive the first step of self-attention, and say when a token selects itself after it;
+# - say whether other sequences help or disturb, and what carries over to new ones.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (hard-margin SVM), [lesson
 # 03](03_optimizer_geometry.ipynb) (norms), [lesson 04](04_matrix_factorization.ipynb) (nuclear norm), [lesson
 # 05](05_softmax_attention.ipynb) (gradient), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM) and [lesson
 # 07](07_local_global_tokens.ipynb) (local optimality).
-# About 85 minutes (130 with a pencil) with three exercises, and 30 more for the optional section 10.9 with
+# About 80 minutes (120 with a pencil) with three exercises, and 30 more for the optional section 10.9 with
 # one.
 
 # %%
@@ -45,21 +45,20 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.1 The idea in a picture
 #
-# There are $n$ sequences of $T$ tokens $x_{it} \in \mathbb{R}^d$, each with a query $z_i \in \mathbb{R}^d$
-# and a label $y_i = \pm 1$. The head $v$ is fixed, and with it the scores $\gamma_{it} = y_i\, v \cdot
-# x_{it}$. We train $W$:
+# How can one matrix serve several sequences? There are $n$ sequences of $T$ tokens $x_{it} \in \mathbb{R}^d$,
+# each with a query $z_i \in \mathbb{R}^d$ and a label $y_i = \pm 1$. The head $v$ is fixed, and with it the
+# scores $\gamma_{it} = y_i\, v \cdot x_{it}$. We train $W$:
 #
 # $$L(W) = \frac1n \sum_i \ell(u_i), \qquad u_i = \sum_t s_{it}\, \gamma_{it}, \qquad
 # s_i = \mathrm{softmax}(h_i), \qquad h_{it} = x_{it}^\top W z_i .$$
 #
-# Sequence $i$ sees $W$ only through *its* $p$, the vector $p_i = W z_i$, which is compared with its tokens as
-# in lesson 06. The query *selects* the token with the largest logit. If we choose one token in each
-# sequence, $W_{\mathrm{mm}}$ is the shortest $W$ whose logits put the chosen token ahead of every other
-# token of its sequence by at least 1.
+# Sequence $i$ sees $W$ only through $p_i = W z_i$, its own version of lesson 06's $p$. The query *selects*
+# the token with the largest logit. If we choose one token in each sequence, $W_{\mathrm{mm}}$ is the shortest
+# $W$ whose logits put the chosen token ahead of every other token of its sequence by at least 1.
 #
-# For figure 1 we draw two small data sets in the plane (`random_tokens`: all vectors uniform on the unit
-# sphere, labels fair coins). We train $W$ (`CrossAttention`) and, by lesson 11's method, two matrices with
-# $W = K Q^\top$ (`FactoredAttention`).
+# For figure 1 we draw two small data sets in the plane (`random_tokens`: all vectors are uniform on the unit
+# sphere, and the labels are fair coins). On each we train $W$ and, as in lesson 11, two matrices with $W = K
+# Q^\top$.
 
 
 # %%
@@ -131,14 +130,14 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** Sequence 1 in blue (circles), sequence 2 in orange (squares); the selected tokens are full,
-# and the queries stand outside the circle. Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps
-# from $W = 0$, to the dot. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$. Dotted: the line
-# orthogonal to it, halfway between the selected token and the next. Diamonds: the ends of the runs in which
-# $K$ and $Q$ are trained.
+# **Figure 1.** Sequence 1 is blue (circles), sequence 2 orange (squares). The selected tokens are full, and
+# the queries stand outside the circle. The curves show $W z_i / \lVert W \rVert_F$ along 2,000 normalised
+# steps from $W = 0$, up to the dot. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$. Dotted: the line
+# orthogonal to it, halfway between the selected token and the next. Diamonds: the ends of the runs with $K$
+# and $Q$.
 #
 # In these two draws, which we picked, both ways of training end close to $W_{\mathrm{mm}}$ (titles: the
-# cosines to it). With $K$ and $Q$ this is not so in general (lesson 11).
+# cosines). With $K$ and $Q$ this is not so in general (lesson 11).
 #
 # **Try it.** Turn the second query until it equals the first. For which tokens of sequence 2 is there still a
 # solution?
@@ -271,28 +270,29 @@ print(f"all {measured.size} logits as predicted")
 # > \rVert_F \to W_{\mathrm{mm}} / \lVert W_{\mathrm{mm}} \rVert_F$.
 #
 # The norm is Frobenius' because gradient descent measures $W$ as a long vector (lesson 03). Our runs take
-# normalised steps from other starts: that they end at such a $W_{\mathrm{mm}}$ too is measured, not proved.
+# normalised steps from other starts: that they, too, approach a $W_{\mathrm{mm}}$ is measured, not proved.
 #
-# With the comparisons $a_{it} = x_{i\alpha_i} - x_{it}$ the constraints read $\langle a_{it}\, z_i^\top,\,
-# W \rangle \ge 1$. **So the Att-SVM for $W$ is lesson 02's plain SVM,** without a bias, for the points
-# $a_{it}\, z_i^\top$ with $t \ne \alpha_i$, all with the label 1. In section 10.9 we solve it in this way.
+# With the comparisons $a_{it} = x_{i\alpha_i} - x_{it}$ the constraints read $\langle a_{it}\, z_i^\top,\, W
+# \rangle \ge 1$. **So the Att-SVM for $W$ is lesson 02's SVM** without a bias, for the points $a_{it}\,
+# z_i^\top$ with $t \ne \alpha_i$, all with the label 1.
 #
-# **Which choices are feasible?** Sequences with equal queries share one $p$. If all queries are linearly
-# independent, however, $W$ can send each of them to any $p_i$. Then a choice of tokens is feasible if and
-# only if it is so in each sequence *by itself*. With distinct tokens of length one it always is, as $p_i =
-# x_{i\alpha_i}$ prefers $x_{i\alpha_i}$ to all others.
+# **Which choices are feasible?** If all queries are linearly independent, $W$ can send each of them to any
+# $p_i$. Then a choice of tokens is feasible if and only if it is feasible in each sequence *by itself*. With
+# distinct tokens of length one it always is, as $p_i = x_{i\alpha_i}$ prefers $x_{i\alpha_i}$ to all other
+# tokens.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.4 Queries bound the rank
 #
-# As in lesson 02, the solution is a sum of the points, with weights $\lambda_{it} \ge 0$ (the dual
-# variables):
+# What rank can $W_{\mathrm{mm}}$ have? As in lesson 02, the solution is a sum of the points, with weights
+# $\lambda_{it} \ge 0$ (the dual variables):
 #
 # $$W_{\mathrm{mm}} = \sum_i \bar a_i\, z_i^\top, \qquad
 # \bar a_i = \sum_{t \ne \alpha_i} \lambda_{it}\, a_{it} .$$
 #
 # So every row of $W_{\mathrm{mm}}$ is a combination of the queries. The rank of $W_{\mathrm{mm}}$ is
-# therefore at most the number of linearly independent queries, which is at most $\min(n, d)$.
+# therefore at most the number of linearly independent queries, which is at most $\min(n, d)$. We test this on
+# the best tokens, with 2, 6 and 15 random queries.
 
 # %%
 ranks = []
@@ -305,12 +305,12 @@ print("rank of W_mm for n = 2, 6, 15 queries in d = 10:", *ranks)
 # ## 10.5 The paper's data
 #
 # Does descent end at an Att-SVM, and of which tokens? The paper's public code draws random data with $n = 6$,
-# $T = 8$, $d = 10$, and takes 2,000 normalised steps of the *constant* length 0.1 from the start of
-# `torch.nn.Linear`. We train 100 trials in this way. From the same starts we also take *growing* steps, of
+# $T = 8$, $d = 10$. It takes 2,000 normalised steps of the *constant* length 0.1 from the start of
+# `torch.nn.Linear`. We train 100 trials in this way, and from the same starts also with *growing* steps, of
 # length $0.1 \sqrt{j}$ in step $j$ (`train.growing`), which come further.
 #
-# The table compares each last $W$ with the Frobenius SVM of the tokens it selects, and counts the trials in
-# which these are locally optimal, or all the best.
+# The table compares each last $W$ with the Frobenius SVM of the tokens it selects. It counts the trials in
+# which this choice is locally optimal, and those in which it is the best token in every sequence.
 
 # %%
 cross = data.random_tokens(n=6, T=8, d=10, trials=100, seed=2)
@@ -351,45 +351,45 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** The published experiment again, with its constant steps: means of 100 trials, and bands for
-# the middle 80%. Both SVMs: of the last choice. Nuclear: with lesson 04's norm. Dotted: the two SVMs' mean
-# cosine.
+# **Figure 2.** The published experiment again, with constant steps: means of 100 trials, and bands for the
+# middle 80%. Both SVMs belong to the tokens that $W$ selects at the last step. The nuclear SVM takes lesson
+# 04's norm.
 
 # %% [markdown]
-# **On these data $W$ nears the Frobenius SVM of its own choice of tokens, and nearly always the choice is
-# locally optimal.** With growing steps all 100 choices are, and the least cosine rounds to 1. With constant
-# steps 99 are, and these runs are not finished: a choice may still change. If $W$ went to the nuclear SVM,
-# the second curve would near 1; it levels off near .86.
+# **On these data $W$ approaches the Frobenius SVM of its own choice of tokens.** With growing steps the
+# choice is locally optimal in all 100 trials, and the least cosine rounds to 1. With constant steps 99 are,
+# and these runs are not finished. If $W$ went to the nuclear SVM, the second curve would approach 1. It
+# levels off at the cosine between the two SVMs instead.
 #
-# **In about a quarter of the trials the choice is not all best.** Yet the best tokens are always feasible, as
-# six random queries in ten dimensions are linearly independent (10.3).
+# **In about a quarter of the trials some selected token is not the best.** Yet the best tokens are always
+# feasible, as six random queries in ten dimensions are linearly independent (10.3).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.6 When the query is one of the tokens
 #
-# In **self-attention** the query is one of the sequence's own tokens. We sort the tokens of each sequence by
-# falling score from here on, so that token 1 is **the best**, and in training we let it ask: $z_i = x_{i1}$.
-# Which token this is depends on the label, as the scores do. So the query carries the answer: it *is* the
-# token to be selected, in training and in new sequences alike.
+# What is learned if the query is itself the answer? In **self-attention** the query is one of the sequence's
+# own tokens. From here on we sort the tokens of each sequence by falling score, so that token 1 is **the
+# best**, and in training we make it the query: $z_i = x_{i1}$. Which token this is depends on the label, as
+# the scores do. So the query carries the answer.
 #
-# One rule then serves all sequences, *attend to yourself*. With $W = bI$, $b > 0$, and different tokens, all
-# of length one, each token that asks selects itself:
+# One rule then serves all sequences, *attend to yourself*. With $W = bI$, $b > 0$, and distinct tokens of
+# length one, each token selects itself when it is the query:
 #
 # $$x_{i1}^\top W x_{i1} - x_{it}^\top W x_{i1} = b\,(1 - x_{it} \cdot x_{i1}) > 0 .$$
 #
-# **Is it $bI$ that is learned?** We ask this of three matrices: the first step on endless data (here), the
-# matrix after 1,000 steps on $n$ sequences (10.8), and the limit of $W_{\mathrm{mm}}$ as $n$ grows (10.9).
+# **Is it $bI$ that is learned?** This section asks it of the first step, 10.8 of many steps, and 10.9 of
+# $W_{\mathrm{mm}}$ as $n$ grows.
 #
-# *Endless data* means descent on the loss $\bar L$ averaged over all data. One direction is special there:
-# $v$, which ranks the tokens. Turn all tokens by an orthogonal matrix $\Omega$ with $\Omega v = v$: their
-# scores stay. If the law of tokens and labels prefers no other direction, the turned data are as likely as
-# the old ones. So
+# We take the first step on the **population loss** $\bar L$, the mean of $\ell(u)$ over all data. Only one
+# direction is special for it: $v$, which ranks the tokens. Turn all tokens by an orthogonal matrix $\Omega$
+# with $\Omega v = v$. Their scores stay, and if the law of tokens and labels prefers no other direction, the
+# turned data are as likely as the old ones. So
 #
 # $$\bar L(\Omega^\top W \Omega) = \bar L(W) , \qquad
 # \nabla \bar L(\Omega^\top W \Omega) = \Omega^\top\, \nabla \bar L(W)\, \Omega .$$
 #
 # If $\Omega^\top W \Omega = W$ for all such $\Omega$, then the gradient at $W$ has this property too. The
-# start $W = 0$ has it, and sums keep it. So every $W$ of descent from zero has it.
+# start $W = 0$ has it, and sums keep it. So every step of descent on $\bar L$ from zero keeps it.
 
 # %% [markdown]
 # ### Exercise 10.2: What symmetry leaves of W
@@ -428,8 +428,8 @@ def symmetric_part(W, v):
 check("10.2", symmetric_part)
 
 # %% [markdown]
-# So on endless data $W$ is its own average, and with $e = v / \lVert v \rVert$ two numbers are left: $b$
-# across $v$ and $b_v$ along it,
+# So on the population loss $W$ is its own average. With $e = v / \lVert v \rVert$ two numbers are left, $b$
+# across $v$ and $b_v$ along it:
 #
 # $$W = b\,(I - ee^\top) + b_v\, ee^\top , \qquad b_v = e^\top W e , \qquad
 # b = \frac{\mathrm{tr}\, W - b_v}{d - 1} .$$
@@ -439,17 +439,17 @@ check("10.2", symmetric_part)
 # The average $A$ of $\Omega^\top W \Omega$ commutes with every $\Omega$. One of them, $2ee^\top - I$, keeps
 # $v$ and turns all that is orthogonal to it into its opposite. So $A$ does not mix the two, and $Av$ is a
 # multiple of $v$. Across $v$, the reflections of one axis make $A$ diagonal, and the exchanges of two axes
-# make its entries equal. Its two numbers can be read off $W$: as $\Omega e = e$, the
-# numbers $e^\top W e$ and $\mathrm{tr}\, W$ are the same for every $\Omega^\top W \Omega$, and so for the
-# average, where they are $b_v$ and $b_v + (d - 1)\, b$.
+# make its entries equal. Its two numbers can be read off $W$: as $\Omega e = e$, the numbers $e^\top W e$ and
+# $\mathrm{tr}\, W$ are the same for every $\Omega^\top W \Omega$, and so for the average, where they are
+# $b_v$ and $b_v + (d - 1)\, b$.
 # </details>
 #
-# We call this the **two-number form**, and $r = b_v / b$ its **ratio**, if $b \ne 0$. So $bI$ has the
-# ratio 1. The ratio of any other $W$ is that of its average.
+# We call this the **two-number form**, and $r = b_v / b$ its **ratio**, if $b \ne 0$. So $bI$ has the ratio
+# one. The ratio of any other $W$ is that of its average.
 #
-# **The first step.** Let the head have length one, the tokens be independent and uniform on the unit sphere,
-# and the label a fair coin. We drop the index $i$. By exercise 10.1, with $\eta = 1$, the step on endless
-# data is the expectation over sequences of the pull times the query,
+# **The first step.** Let the head have length one, let the tokens be independent and uniform on the unit
+# sphere, and let the label be a fair coin. By exercise 10.1, with $\eta = 1$ and without the index $i$, the
+# step on the population loss is the expectation of the pull times the query,
 #
 # $$W_1 = \mathbb{E} \big[ g\, x_1^\top \big] , \qquad g = |\ell'(u)|\, \frac1T \sum_t (\gamma_t - u)\, x_t ,
 # \qquad u = \frac1T \sum_t \gamma_t .$$
@@ -463,13 +463,13 @@ check("10.2", symmetric_part)
 #
 # <details><summary>Why these two</summary>
 #
-# *Along* $v$: $b_v = e^\top W_1\, e$ is the mean of $(e \cdot g)(e \cdot x_1)$, and the label cancels, as
-# $(e \cdot x_t)(e \cdot x_1) = \gamma_t \gamma_1$.
+# *Along* $v$: $b_v = e^\top W_1\, e$ is the mean of $(e \cdot g)(e \cdot x_1)$, and the label cancels, as $(e
+# \cdot x_t)(e \cdot x_1) = \gamma_t \gamma_1$.
 #
 # *Across* $v$: $(d - 1)\, b$ is the trace there, the mean of the product of $g$ and $x_1$ without their parts
-# along $v$. Whatever their scores, the tokens point in independent random directions across $v$, so for
-# $t \ne 1$ the product of $x_t$ and $x_1$ has the mean 0 there. Only the term $t = 1$ of $g$ is left, and
-# the part of $x_1$ across $v$ has the squared length $1 - \gamma_1^2$.
+# along $v$. Whatever their scores, the tokens point in independent random directions across $v$, so for $t
+# \ne 1$ the product of $x_t$ and $x_1$ has the mean 0 there. Only the term $t = 1$ of $g$ is left, and the
+# part of $x_1$ across $v$ has the squared length $1 - \gamma_1^2$.
 # </details>
 
 # %% [markdown]
@@ -569,29 +569,31 @@ check("10.3", threshold)
 # **From the order $d$ on.** The threshold is the query's own cosine to $Wz$,
 #
 # $$c = \frac{z^\top W z}{\lVert W z \rVert} = \frac{1 + (r - 1)\, \gamma^2}{\sqrt{1 + (r^2 - 1)\, \gamma^2}}
-# , \qquad \sqrt d\; c \approx 1 + \frac dr \quad \text{at } \gamma^2 = \frac1d , \; r \gg \sqrt d ,$$
+# , \qquad \sqrt d\; c \approx 1 + \frac dr \quad \text{at } \gamma^2 = \frac1d , \; r \gg \sqrt d .$$
 #
-# since for $r \gg \sqrt d$ the root is about $r / \sqrt d$. At large $d$ the cosines of the other $T - 1$
-# tokens, times $\sqrt d$, are about standard Gaussians, and the largest has a mean below $\sqrt{2 \log T}$.
-# **So at large $d$ it is $r/d$ that decides, given $T$.**
+# At large $d$ the cosines of the other $T - 1$ tokens, times $\sqrt d$, are about standard Gaussians. **So at
+# large $d$ it is $r/d$ that decides, given $T$.**
 #
-# Given $T$, for $1 \le r \ll d$ nearly every token that asks selects itself: for every $\gamma$, $c \ge
-# 2 \sqrt r / (1 + r)$, reached at $\gamma^2 = 1 / (1 + r)$, so $\sqrt d\, c \ge \sqrt{d / r}$ is large. For
-# $r \gg d$ it often does not: as $v$ enters twice, the logit of token $t$ contains $(r - 1)\, \gamma\,
-# \gamma_t$, so a query of positive score prefers the best token, and one of negative score the *worst*. The
-# first step has $r \approx T$ if $T \ll d$: nearly all attend to themselves.
+# If $1 \le r \ll d$, nearly every token selects itself, since $\sqrt d\, c \ge \sqrt{d / r}$ is large for
+# every score. If $r \gg d$, a token often does not: its logits contain the large terms $(r - 1)\, \gamma\,
+# \gamma_t$. So a query of positive score prefers the best token, and one of negative score the *worst*.
 #
-# In training, where the best token asks, one can hardly tell "attend to yourself" from "attend to the best".
-# For $z = x_1$ the lead over $x_t$,
+# <details><summary>Why the square root of d / r</summary>
+#
+# For given $r \ge 1$ the threshold $c$ is least at $\gamma^2 = 1 / (1 + r)$, where it is $2 \sqrt r / (1 +
+# r)$. This is at least $1 / \sqrt r$. The largest of $T - 1$ standard Gaussians has a mean below $\sqrt{2
+# \log T}$, which does not depend on $d$.
+# </details>
+#
+# The best token as the query hardly tells "attend to yourself" from "attend to the best": with $z = x_1$ the
+# lead over $x_t$ is
 #
 # $$b\, \big[ (1 - x_1 \cdot x_t) + (r - 1)\, \gamma_1 (\gamma_1 - \gamma_t) \big] ,$$
 #
-# is positive for every $r \ge 1$ if $\gamma_1 \ge 0$.
-#
-# So we let a random token ask. In the two-number form it selects itself with the chance $\mathbb{E}\,
-# F(c)^{T-1}$, where $F$ is the distribution function of a coordinate of a random unit vector: all $T - 1$
-# others have to stay below $c$. Figure 3 compares this with the share in 2,000 *fresh* sequences, which the
-# step has not seen.
+# positive for every $r \ge 1$ if $\gamma_1 \ge 0$. So we test with a random token as the query. In the
+# two-number form it selects itself with the chance $\mathbb{E}\, F(c)^{T-1}$, where $F$ is the distribution
+# function of a coordinate of a random unit vector: all $T - 1$ others have to stay below $c$. We compare this
+# with the share in 2,000 *fresh* sequences, which the step has not seen.
 
 
 # %%
@@ -643,36 +645,42 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Curves: the share of random tokens that select themselves, as foreseen in the two-number
-# form for $r \ge 1$; dotted at the least $d$ for each $T$, full at the largest. Dots, with their $d$: the
-# share found after the first step, within .04 of the foreseen one.
+# **Figure 3.** Curves: the chance that a random token selects itself in the two-number form, dotted at the
+# least $d$ for each $T$, full at the largest. Dots, with their $d$: the share found after the first step,
+# within .04 of the chance at its own ratio.
 #
-# **After the first step nearly every random token selects itself at $T = 8$, $d = 40$, and few do at
-# $T = 30$, $d = 10$.** The best token that asks, however, selects itself in more than 99% of the fresh
-# sequences at each of the six sizes, as the cell asserts.
+# **After the first step nearly every random token selects itself at $T = 8$, $d = 40$, and few do at $T =
+# 30$, $d = 10$.** If the best token is the query, it selects itself in more than 99% of the fresh sequences
+# at each of the six sizes (the cell asserts this).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Self-attention against cross-attention
 #
-# What do the other sequences add in each case? The first step, $W = \frac{\eta}{n} \sum_k g_k z_k^\top$, puts
-# the best token, 1, of sequence $i$ ahead of token $t$ by
+# Do the other sequences help or disturb? The first step, $W = \frac{\eta}{n} \sum_k g_k z_k^\top$, puts the
+# best token of sequence $i$ ahead of token $t$ by
 #
 # $$\frac{\eta}{n} \sum_k (z_k \cdot z_i)\; g_k \cdot (x_{i1} - x_{it}) .$$
 #
-# The own term, $k = i$, has the factor $z_i \cdot z_i = 1$. It is positive in the mean: given the scores, and
-# but for the factor $|\ell'| / T$, it is $(\gamma_{i1} - \gamma_{it}) \sum_q (\gamma_{iq} - u_i)^2$ along
-# $v$, and across $v$ its mean is about $\gamma_{i1} - \gamma_{it}$ at large $d$.
+# The sequence's own term, $k = i$, has the factor $z_i \cdot z_i = 1$, and at large $d$ it is positive in the
+# mean.
 #
-# In *cross-attention* with random queries each of the $n - 1$ others has a factor $z_k \cdot z_i$ of the
-# order $d^{-1/2}$ and of random sign: over their queries $z_k$ they are noise of mean 0.
+# <details><summary>Why the own term is positive in the mean</summary>
 #
-# In *self-attention*, where the best tokens ask, they help in the mean, given a sequence with
-# $\gamma_{i1} \ge 0$. As $g_k x_{k1}^\top$ has the mean $W_1$, each adds in the mean $\eta / n$ times the
-# lead of the two-number form (10.6), which is positive if $b_v \ge b > 0$, as at all sizes above.
+# Take the scores as given and leave out the factor $|\ell'| / T$. Along $v$ the own term is $(\gamma_{i1} -
+# \gamma_{it}) \sum_q (\gamma_{iq} - u_i)^2$. Across $v$ the tokens point in independent random directions, so
+# the mean is $(\gamma_{i1} - u_i)(1 - \gamma_{i1}^2) - (\gamma_{it} - u_i)(1 - \gamma_{it}^2)$: about
+# $\gamma_{i1} - \gamma_{it}$ at large $d$.
+# </details>
 #
-# The table follows descent from zero with growing steps (10.5), at $T = 8$, $d = 10$: the shares of training
-# and of new sequences that select their best token after steps 1 and 1,000, and the share of trials in which
-# the best tokens are feasible.
+# In *cross-attention* with random queries each other term has a factor $z_k \cdot z_i$ of the order
+# $d^{-1/2}$ and of random sign. Over the queries $z_k$ these terms are noise of mean 0.
+#
+# In *self-attention* with the best tokens as queries, $g_k x_{k1}^\top$ has the mean $W_1$. So each other
+# term adds in the mean $\eta / n$ times the lead of the two-number form (10.6). If $\gamma_{i1} \ge 0$ and $r
+# \ge 1$, as at all sizes above, this lead is positive: the other sequences help.
+#
+# For the table we train from zero with growing steps (10.5), at $T = 8$, $d = 10$. It has the share of
+# training and of new sequences that select their best token after steps 1 and 1,000.
 
 
 # %%
@@ -699,26 +707,29 @@ for n, trials in ((1, 1000), (6, 100), (50, 15)):
     assert (att_svm(drawn, drawn.optimal).status == "optimal").all()
 
 # %% [markdown]
-# **The others help if the queries carry the answer, and disturb if they do not.** With random queries the
-# share in training falls with $n$, after step 1,000 too, although the best tokens are feasible in all these
+# **At this size the other sequences help if the queries carry the answer, and disturb if they do not.** As
+# $n$ grows, the share in training at step 1 rises with the best tokens as queries, and falls with random
+# ones. At step 1,000 it falls with random queries too, although the best tokens are feasible in all these
 # trials.
 #
-# **On new sequences random queries help little** at $T = 8$, $d = 10$: at $n = 50$ the best token is selected
-# in .15 after step 1,000, where a guess has $1/8$; if the best tokens ask, it is .99. More data cannot help
-# at step 1: as $z$ is independent of tokens and label, $\mathbb{E}[g z^\top] = 0$.
+# **On new sequences random queries help little.** At $n = 50$, step 1,000, they select the best token in .15
+# of the sequences, where a guess has $1/8$. The best tokens as queries reach .99. A random query is
+# independent of tokens and label, so $\mathbb{E}[g z^\top] = 0$: the first population step is zero.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.8 Many steps: a rule, or a matrix?
 #
-# Back to self-attention, with $T = 8$, $d = 10$ and growing steps from zero on $n$ sequences. As $bI$ selects
-# the best token of each sequence, their Att-SVM is feasible. Does descent arrive at $bI$?
+# Do many steps take $W$ to $bI$? We train as in 10.7, with the best tokens as queries, and ask this in two
+# ways.
 #
-# *As a rule*: in 2,000 fresh sequences we let each token ask, the best one and the seven others. How often
-# does it select itself, and how often the best?
+# *As a rule*: does each token select itself? In 2,000 fresh sequences we take each token but the best as the
+# query.
 #
-# *As a matrix*: write $W = \bar b\, (I + E)$ with $\bar b = \mathrm{tr}\, W / d \ne 0$, and call
-# $\varepsilon = \lVert E \rVert_F$ the **error** of $W$. (The two-number form has $\bar b = b\, (1 + (r - 1)
-# / d)$.) The table has the means over 40, 20 and 3 trials, after steps 1 and 1,000 and for $W_{\mathrm{mm}}$.
+# *As a matrix*: how far is $W$ from a multiple of $I$? Write $W = \bar b\, (I + E)$ with $\bar b =
+# \mathrm{tr}\, W / d \ne 0$, and call $\varepsilon = \lVert E \rVert_F$ the **error** of $W$.
+#
+# The table has means over 20 trials at $n = 50$ and over 3 at $n = 400$. As $bI$ selects the best tokens,
+# their $W_{\mathrm{mm}}$ exists.
 
 
 # %%
@@ -741,31 +752,29 @@ for n, trials in ((50, 20), (400, 3)):
         assert itself > (0.75 if name == "step 1" else 0.96)
 
 # %% [markdown]
-# **Is the rule of $bI$ learned? Mostly at step 1, and nearly always after 1,000, at $n = 50$ and 400.** In
-# training only the best tokens asked. Yet the other tokens, too, select themselves in .81 and .89 of the
-# fresh sequences after step 1, and in about .98 or more after step 1,000. At $n = 6$ it is .42, then two
-# thirds.
+# **As a rule, nearly.** In training only the best tokens were queries. Yet after step 1,000 the other tokens,
+# too, select themselves in at least .98 of the fresh sequences.
 #
-# **As a matrix, no.** After 1,000 steps the error is about 2.2 at $n = 50$, and still 1.6 at $n = 400$, half
-# of $\lVert I \rVert_F = 3.2$. The ratio, about 9 after step 1 there, is about 2 then. For
-# $W_{\mathrm{mm}}$ both fall with $n$, and as $n \to \infty$, $W_{\mathrm{mm}} / \bar b$ tends to $I$ (10.9):
-# there rule and matrix agree.
+# **As a matrix, not yet.** The ratio falls from about 9 to about 2, where $bI$ has 1. The error after 1,000
+# steps is still 1.6 at $n = 400$, half of $\lVert I \rVert_F = 3.2$, and $W_{\mathrm{mm}}$ is no nearer to a
+# multiple of $I$. As $n \to \infty$, however, $W_{\mathrm{mm}} / \bar b$ tends to $I$ (10.9): there rule and
+# matrix agree.
 #
 # <details><summary>Why is the rule right with such an error?</summary>
 #
-# Divided by $\bar b$, the lead of a query $z$ over $x$ is
-# $1 - x \cdot z + (z - x)^\top E z$. For random tokens $z$ and $x$, independent, $x^\top E z$ has the mean
-# square $\varepsilon^2 / d^2$, and $z^\top E z$, as $\mathrm{tr}\, E = 0$, at most twice that: both are of
-# the size $\varepsilon / d$: .5, .23 and .16 at $n = 6$, 50 and 400. Without $E$ the lead is $1 \pm .32$, as
-# $x \cdot z$ has the standard deviation $d^{-1/2}$, and the least of seven is still about .57 in the mean.
+# Divided by $\bar b$, the lead of a query $z$ over $x$ is $1 - x \cdot z + (z - x)^\top E z$. For independent
+# random tokens $z$ and $x$, $x^\top E z$ has the mean square $\varepsilon^2 / d^2$, and $z^\top E z$, as
+# $\mathrm{tr}\, E = 0$, at most twice that. Both are of the size $\varepsilon / d$, about .2 at these $n$.
+# Without $E$ the lead is $1 \pm .32$, as $x \cdot z$ has the standard deviation $d^{-1/2}$, and the least of
+# seven leads is about .57 in the mean.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.9 How fast the error falls *(optional)*
 #
-# In this section a *rival* is a token with a lower score than the query. Over *all* data only the positive
-# multiples of $I$ put the query strictly ahead of every rival (proof below). So we expect the error of
-# $W_{\mathrm{mm}}$ to go to 0 as $n$ grows. How fast does it fall?
+# How fast does $W_{\mathrm{mm}}$ approach a multiple of $I$ as $n$ grows? In this section a *rival* is a
+# token with a lower score than the query. Over *all* data only the positive multiples of $I$ put the query
+# strictly ahead of every rival (proof below). So we expect the error of $W_{\mathrm{mm}}$ to go to 0.
 
 # %% [markdown]
 # ### Exercise 10.4: How fast the error falls
@@ -891,9 +900,8 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
     assert abs(falls - falls_by(16, d)) < 2 * spread, again.format("10.4")
 
 # %% [markdown]
-# These draws, at $T = 2$ and $d = 2$ and $4$ only, fit the law within two standard errors, and refuse 4.
-# The error 1.6 at $d = 10$, $n = 400$ (10.8) is far from small. By this law, to halve a
-# small error at $d = 10$ takes $2^{d-1} = 512$ times the data.
+# In both rows the factor agrees with the law within two standard errors, and 4 is refused. By this law,
+# halving a small error at $d = 10$ takes $2^{d-1} = 512$ times the data.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.10 Claims and measurements
@@ -901,10 +909,9 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | end of $W$ (10.5) | SVM of a locally optimal choice | 100 of 100; with constant steps 99 |
-# | first step (10.6) | $r / T \to 1$ as $d \to \infty$ | 1.47 to 1.04; 1.56 to 1.07 at $T = 8$; 30 |
+# | first step (10.6) | $r / T \to 1$ as $d \to \infty$ | $T = 8$: 1.47 to 1.04; $T = 30$: 1.56 to 1.07 |
 # | a random token selects itself (10.6) | $\mathbb{E}\, F(c)^{T-1}$ | within .04 at the six sizes |
 # | other sequences (10.7) | best queries help, random disturb | step 1, $n = 1, 50$: .68, .99; .68, .39 |
-# | random queries, step 1 (10.7) | by the formula, from .34 to .70 | within .06 in twelve rows |
 # | new sequences, $n = 50$ (10.7) | best queries carry over, random do not | .99; .15 (a guess: 1/8) |
 # | error of $W_{\mathrm{mm}}$ (10.9) | of the order $n^{-1/(d-1)}$ | within 2 s.e. at $T = 2$, $d = 2, 4$ |
 
@@ -932,16 +939,18 @@ progress("10")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - $W$ is a $p$ for the keys $x_{it} z_i^\top$, and the rank of $W_{\mathrm{mm}}$ is at most $\min(n, d)$. On
-#   the paper's data descent with growing steps neared, in all 100 trials, the Frobenius SVM of a locally
-#   optimal choice.
-# - In self-attention with the best tokens, the ratio $r$ of the first step on endless data tends to $T$ as
-#   $d \to \infty$. In the two-number form, given $T$, nearly all tokens select themselves if
-#   $1 \le r \ll d$; if $r \gg d$ many do not.
-# - Other sequences help the best tokens that ask. They disturb random queries, at step 1 the more, the
-#   larger the load $(n - 1)(T - 1) / d^2$. On new sequences random queries help little.
-# - At $T = 8$, $d = 10$, $n = 50$ descent learns "attend to yourself" as a rule, though not yet as a matrix:
-#   $W_{\mathrm{mm}} / \bar b$ tends to $I$ only as $n$ grows, and slowly.
+# **In our runs gradient descent takes $W$ towards the shortest matrix that separates a locally optimal choice
+# of tokens; if the query is itself the answer, it learns "attend to yourself" as a rule, long before $W$ is a
+# multiple of $I$.**
+#
+# - $W$ is a $p$ for the keys $x_{it} z_i^\top$, and the rank of $W_{\mathrm{mm}}$ is at most $\min(n, d)$.
+# - On the paper's data descent approached the Frobenius SVM of a locally optimal choice, not always that of
+#   the best tokens.
+# - In self-attention with the best tokens, the ratio of the first population step tends to $T$ as $d \to
+#   \infty$. Given $T$, nearly every token selects itself if $1 \le r \ll d$; if $r \gg d$ many do not.
+# - Other sequences help if the queries carry the answer, and disturb if they are random. Random queries help
+#   little on new sequences.
+# - $W_{\mathrm{mm}} / \bar b$ tends to $I$ only as $n$ grows, and slowly.
 
 # %% [markdown]
 # ## Further reading
