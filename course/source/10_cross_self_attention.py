@@ -12,7 +12,7 @@
 # **After this lesson you can**
 #
 # - turn statements about $p$ into statements about $W$, and bound the rank of $W_{\mathrm{mm}}$;
-# - derive the first step of self-attention, and say when a token selects itself after it;
+# - say after which first steps of self-attention a token selects itself;
 # - say whether other sequences help or disturb, and what carries over to new ones.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (hard-margin SVM), [lesson
@@ -131,10 +131,9 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Sequence 1 is blue (circles), sequence 2 orange (squares). The selected tokens are full, and
-# the queries stand outside the circle. The curves show $W z_i / \lVert W \rVert_F$ along 2,000 normalised
-# steps from $W = 0$, up to the dot. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$. Dotted: the line
-# orthogonal to it, halfway between the selected token and the next. Diamonds: the ends of the runs with $K$
-# and $Q$.
+# the queries stand outside the circle. Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from
+# $W = 0$, up to the dot. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$. Dotted: the line orthogonal to it,
+# halfway between the selected token and the next. Diamonds: the ends of the runs with $K$ and $Q$.
 #
 # In these two draws, which we picked, both ways of training end close to $W_{\mathrm{mm}}$ (titles: the
 # cosines). With $K$ and $Q$ this is not so in general (lesson 11).
@@ -187,7 +186,8 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.2 W is a p
 #
-# The logit is linear in $W$. With $\langle A, B \rangle = \sum_{jl} A_{jl} B_{jl}$ for matrices,
+# How much of part II still holds for $W$? Nearly all, as the logit is linear in $W$. With $\langle A, B
+# \rangle = \sum_{jl} A_{jl} B_{jl}$ for matrices,
 #
 # $$h_{it} = x_{it}^\top W z_i = \langle x_{it} z_i^\top,\, W \rangle .$$
 #
@@ -301,6 +301,9 @@ for n in (2, 6, 15):
     ranks.append(int(torch.linalg.matrix_rank(att_svm(drawn, drawn.optimal).value, rtol=1e-6)))
 print("rank of W_mm for n = 2, 6, 15 queries in d = 10:", *ranks)
 
+# %% [markdown]
+# In these draws the rank reaches its bound.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.5 The paper's data
 #
@@ -353,13 +356,13 @@ show(
 # %% [markdown]
 # **Figure 2.** The published experiment again, with constant steps: means of 100 trials, and bands for the
 # middle 80%. Both SVMs belong to the tokens that $W$ selects at the last step. The nuclear SVM takes lesson
-# 04's norm.
+# 04's norm. Dotted: the mean cosine between the two SVMs.
 
 # %% [markdown]
 # **On these data $W$ approaches the Frobenius SVM of its own choice of tokens.** With growing steps the
-# choice is locally optimal in all 100 trials, and the least cosine rounds to 1. With constant steps 99 are,
-# and these runs are not finished. If $W$ went to the nuclear SVM, the second curve would approach 1. It
-# levels off at the cosine between the two SVMs instead.
+# choice is locally optimal in all 100 trials, and the least cosine rounds to 1. With constant steps it is in
+# 99, and these runs are not finished. The cosine to the nuclear SVM only reaches the cosine between the two
+# SVMs.
 #
 # **In about a quarter of the trials some selected token is not the best.** Yet the best tokens are always
 # feasible, as six random queries in ten dimensions are linearly independent (10.3).
@@ -473,9 +476,9 @@ check("10.2", symmetric_part)
 # </details>
 
 # %% [markdown]
-# **The ratio of the first step tends to $T$ as $d \to \infty$**. Along $v$ the terms of
-# all $T$ tokens add up in $g$; across $v$ only the query's own is left. The cell has $r / T$ by the two
-# formulas, on draws of scores alone, and measured on 5,000 sequences: within .08 of each other in every row.
+# **The ratio of the first step tends to $T$ as $d \to \infty$.** The reason: along $v$ the terms of all $T$
+# tokens add up in $g$, while across $v$ only the query's own is left. The cell compares $r / T$ by the two
+# formulas, on draws of scores alone, with the first step on 5,000 sequences.
 #
 # <details><summary>Why exactly $T$</summary>
 #
@@ -535,11 +538,11 @@ for T, d in ((8, 4), (8, 10), (8, 40), (30, 10), (30, 25), (30, 60)):
 #
 # ★★☆ · 12 minutes
 #
-# *Predict before you measure.* For large $d$ the first step has $r \approx T$. Does a token that asks still
-# select *itself*? Let $W$ have the two-number form, with $b = 1$ and the ratio $r > 0$. Let the head have
-# length one, and the query $z$ too, with the score $\gamma$. A token of length one is ahead of the query
+# *Predict before you measure.* For large $d$ the first step has $r \approx T$. Does a token that is the query
+# still select *itself*? Let $W$ have the two-number form, with $b = 1$ and the ratio $r > 0$. Let the head
+# have length one, and the query $z$ too, with the score $\gamma$. A token of length one is ahead of the query
 # itself if and only if its cosine to $W z$ is above a threshold. Return it. And, for yourself: from which
-# order of $r$ on do others come ahead, if a random token asks, $\sqrt d$, $d$ or $d^2$?
+# order of $r$ on do others come ahead, if a random token is the query, $\sqrt d$, $d$ or $d^2$?
 #
 # <details><summary>Hint 1</summary>
 #
@@ -571,12 +574,14 @@ check("10.3", threshold)
 # $$c = \frac{z^\top W z}{\lVert W z \rVert} = \frac{1 + (r - 1)\, \gamma^2}{\sqrt{1 + (r^2 - 1)\, \gamma^2}}
 # , \qquad \sqrt d\; c \approx 1 + \frac dr \quad \text{at } \gamma^2 = \frac1d , \; r \gg \sqrt d .$$
 #
-# At large $d$ the cosines of the other $T - 1$ tokens, times $\sqrt d$, are about standard Gaussians. **So at
+# At large $d$ the other tokens' cosines, times $\sqrt d$, are about standard Gaussians. **So at
 # large $d$ it is $r/d$ that decides, given $T$.**
 #
 # If $1 \le r \ll d$, nearly every token selects itself, since $\sqrt d\, c \ge \sqrt{d / r}$ is large for
-# every score. If $r \gg d$, a token often does not: its logits contain the large terms $(r - 1)\, \gamma\,
-# \gamma_t$. So a query of positive score prefers the best token, and one of negative score the *worst*.
+# every score. If $r \gg d$, a token often does not: the logit of token $t$ contains $(r - 1)\, \gamma\,
+# \gamma_t$, which then outweighs the rest. So a query of positive score prefers the best token, and one of
+# negative score the *worst*. The first step has $r \approx T$ at large $d$: if $T \ll d$, nearly every token
+# selects itself.
 #
 # <details><summary>Why the square root of d / r</summary>
 #
@@ -585,15 +590,20 @@ check("10.3", threshold)
 # \log T}$, which does not depend on $d$.
 # </details>
 #
-# The best token as the query hardly tells "attend to yourself" from "attend to the best": with $z = x_1$ the
-# lead over $x_t$ is
-#
-# $$b\, \big[ (1 - x_1 \cdot x_t) + (r - 1)\, \gamma_1 (\gamma_1 - \gamma_t) \big] ,$$
-#
-# positive for every $r \ge 1$ if $\gamma_1 \ge 0$. So we test with a random token as the query. In the
+# In training "attend to yourself" and "attend to the best" can hardly be told apart: the best token selects
+# itself for every $r \ge 1$ if $\gamma_1 \ge 0$. So we test with a random token as the query. In the
 # two-number form it selects itself with the chance $\mathbb{E}\, F(c)^{T-1}$, where $F$ is the distribution
 # function of a coordinate of a random unit vector: all $T - 1$ others have to stay below $c$. We compare this
 # with the share in 2,000 *fresh* sequences, which the step has not seen.
+#
+# <details><summary>Why the best token selects itself</summary>
+#
+# With $z = x_1$ the lead over $x_t$ is
+#
+# $$b\, \big[ (1 - x_1 \cdot x_t) + (r - 1)\, \gamma_1 (\gamma_1 - \gamma_t) \big] ,$$
+#
+# and both terms are positive, or zero, if $r \ge 1$ and $\gamma_1 \ge 0$.
+# </details>
 
 
 # %%
@@ -605,7 +615,7 @@ def fresh(T, d, v, seed):
 
 
 def selects(W, X):
-    """Which token of each sequence in X (..., T, d) is selected, for each token that asks (..., T)."""
+    """Which token of each sequence in X (..., T, d) is selected, for each token as the query (..., T)."""
     return (X @ W[..., None, :, :] @ X.mT).argmax(-2)  # the logit x_t^T W x_a stands in row t, column a
 
 
@@ -619,9 +629,9 @@ def share_itself(r, T, d, draws=20_000):
 dots = []
 for (T, d), (W, v, r) in steps.items():
     drawn, ordered = fresh(T, d, v, seed=4)
-    dots.append((T, d, r / d, (selects(W, drawn)[:, 0] == 0).double().mean().item()))  # a random token asks
+    dots.append((T, d, r / d, (selects(W, drawn)[:, 0] == 0).double().mean().item()))  # a random query
     assert abs(dots[-1][3] - share_itself(r, T, d)) < 0.04, again.format("10.3")
-    assert (selects(W, ordered)[:, 0] == 0).double().mean() > 0.99  # the best token asks
+    assert (selects(W, ordered)[:, 0] == 0).double().mean() > 0.99
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6, 3.8))
@@ -645,19 +655,18 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Curves: the chance that a random token selects itself in the two-number form, dotted at the
-# least $d$ for each $T$, full at the largest. Dots, with their $d$: the share found after the first step,
-# within .04 of the chance at its own ratio.
+# **Figure 3.** Curves: the chance that a random token selects itself in the two-number form. Dots,
+# with their $d$: the share found after the first step, within .04 of the chance at its own ratio.
 #
 # **After the first step nearly every random token selects itself at $T = 8$, $d = 40$, and few do at $T =
 # 30$, $d = 10$.** If the best token is the query, it selects itself in more than 99% of the fresh sequences
-# at each of the six sizes (the cell asserts this).
+# at each of the six sizes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Self-attention against cross-attention
 #
-# Do the other sequences help or disturb? The first step, $W = \frac{\eta}{n} \sum_k g_k z_k^\top$, puts the
-# best token of sequence $i$ ahead of token $t$ by
+# Do other sequences help to select the best token, or disturb? The first step, $W =
+# \frac{\eta}{n} \sum_k g_k z_k^\top$, puts the best token of sequence $i$ ahead of token $t$ by
 #
 # $$\frac{\eta}{n} \sum_k (z_k \cdot z_i)\; g_k \cdot (x_{i1} - x_{it}) .$$
 #
@@ -676,11 +685,12 @@ show(
 # $d^{-1/2}$ and of random sign. Over the queries $z_k$ these terms are noise of mean 0.
 #
 # In *self-attention* with the best tokens as queries, $g_k x_{k1}^\top$ has the mean $W_1$. So each other
-# term adds in the mean $\eta / n$ times the lead of the two-number form (10.6). If $\gamma_{i1} \ge 0$ and $r
-# \ge 1$, as at all sizes above, this lead is positive: the other sequences help.
+# term adds in the mean $\eta / n$ times the lead of the two-number form (10.6). This lead is positive if
+# $\gamma_{i1} \ge 0$, as the ratio is above 1 at all sizes of 10.6. So the other sequences help.
 #
-# For the table we train from zero with growing steps (10.5), at $T = 8$, $d = 10$. It has the share of
-# training and of new sequences that select their best token after steps 1 and 1,000.
+# For the table we train from zero with growing steps (10.5), at $T = 8$, $d = 10$; at $n = 1$ there are no
+# other sequences. It has the share of training and of new sequences that select their best token after steps
+# 1 and 1,000.
 
 
 # %%
@@ -728,8 +738,7 @@ for n, trials in ((1, 1000), (6, 100), (50, 15)):
 # *As a matrix*: how far is $W$ from a multiple of $I$? Write $W = \bar b\, (I + E)$ with $\bar b =
 # \mathrm{tr}\, W / d \ne 0$, and call $\varepsilon = \lVert E \rVert_F$ the **error** of $W$.
 #
-# The table has means over 20 trials at $n = 50$ and over 3 at $n = 400$. As $bI$ selects the best tokens,
-# their $W_{\mathrm{mm}}$ exists.
+# The table has means over 20 trials at $n = 50$ and over 3 at $n = 400$.
 
 
 # %%
@@ -752,8 +761,8 @@ for n, trials in ((50, 20), (400, 3)):
         assert itself > (0.75 if name == "step 1" else 0.96)
 
 # %% [markdown]
-# **As a rule, nearly.** In training only the best tokens were queries. Yet after step 1,000 the other tokens,
-# too, select themselves in at least .98 of the fresh sequences.
+# **As a rule, nearly.** In training only the best tokens were queries. Yet the other tokens, too, select
+# themselves: after step 1 in .81 and .89 of the fresh sequences, after step 1,000 in about .98 or more.
 #
 # **As a matrix, not yet.** The ratio falls from about 9 to about 2, where $bI$ has 1. The error after 1,000
 # steps is still 1.6 at $n = 400$, half of $\lVert I \rVert_F = 3.2$, and $W_{\mathrm{mm}}$ is no nearer to a
@@ -918,7 +927,7 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
 # %% [markdown]
 # ## Questions
 #
-# **1.** All sequences ask with the same query $z$ of length one. What is $W_{\mathrm{mm}}$, in terms of
+# **1.** All sequences have the same query $z$, of length one. What is $W_{\mathrm{mm}}$, in terms of
 # lesson 06's $p_{\mathrm{mm}}$?
 # <details><summary>Answer</summary>
 #
@@ -939,9 +948,9 @@ progress("10")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# **In our runs gradient descent takes $W$ towards the shortest matrix that separates a locally optimal choice
-# of tokens; if the query is itself the answer, it learns "attend to yourself" as a rule, long before $W$ is a
-# multiple of $I$.**
+# **In our runs gradient descent turns $W$ towards an Att-SVM, the shortest matrix that puts a locally optimal
+# choice of tokens ahead by 1; if the query is itself the answer, $W$ learns the rule "attend to yourself"
+# long before it is a multiple of $I$.**
 #
 # - $W$ is a $p$ for the keys $x_{it} z_i^\top$, and the rank of $W_{\mathrm{mm}}$ is at most $\min(n, d)$.
 # - On the paper's data descent approached the Frobenius SVM of a locally optimal choice, not always that of
