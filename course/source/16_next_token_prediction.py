@@ -487,8 +487,8 @@ check("16.2", slope)
 #
 # Since $r\cdot\hat W = 1$ in tight rows, $M\hat W = \sum_r \lambda_r\, r = \hat W$. So $\hat W$ is an
 # eigenvector of $M$, with the eigenvalue 1. Let $\Lambda$ be the largest eigenvalue across $\hat W$, on what
-# is perpendicular to it (not lesson 10's load or 13's lag). No small deviation across $\hat W$ grows while
-# $\eta$ is below
+# is perpendicular to it (not lesson 13's lag). No small deviation across $\hat W$ grows while $\eta$ is
+# below
 #
 # $$\eta^* = 2\,\lVert\hat W\rVert/\Lambda.$$
 #
