@@ -12,7 +12,7 @@
 # **After this lesson you can**
 #
 # - turn statements about $p$ into statements about $W$, and bound the rank of $W_{\mathrm{mm}}$;
-# - say after which first steps of self-attention a token selects itself;
+# - derive the first step of self-attention, and say when a token selects itself after it;
 # - say whether other sequences help or disturb, and what carries over to new ones.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (hard-margin SVM), [lesson
@@ -361,8 +361,7 @@ show(
 # %% [markdown]
 # **On these data $W$ approaches the Frobenius SVM of its own choice of tokens.** With growing steps the
 # choice is locally optimal in all 100 trials, and the least cosine rounds to 1. With constant steps it is in
-# 99, and these runs are not finished. The cosine to the nuclear SVM only reaches the cosine between the two
-# SVMs.
+# 99, and these runs are not finished. The cosine to the nuclear SVM levels off near that between the two SVMs.
 #
 # **In about a quarter of the trials some selected token is not the best.** Yet the best tokens are always
 # feasible, as six random queries in ten dimensions are linearly independent (10.3).
@@ -917,7 +916,7 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | end of $W$ (10.5) | SVM of a locally optimal choice | 100 of 100; with constant steps 99 |
+# | end of $W$ (10.5) | SVM of a locally optimal choice | 100 of 100 trials; with constant steps 99 |
 # | first step (10.6) | $r / T \to 1$ as $d \to \infty$ | $T = 8$: 1.47 to 1.04; $T = 30$: 1.56 to 1.07 |
 # | a random token selects itself (10.6) | $\mathbb{E}\, F(c)^{T-1}$ | within .04 at the six sizes |
 # | other sequences (10.7) | best queries help, random disturb | step 1, $n = 1, 50$: .68, .99; .68, .39 |
@@ -953,8 +952,8 @@ progress("10")
 # long before it is a multiple of $I$.**
 #
 # - $W$ is a $p$ for the keys $x_{it} z_i^\top$, and the rank of $W_{\mathrm{mm}}$ is at most $\min(n, d)$.
-# - On the paper's data descent approached the Frobenius SVM of a locally optimal choice, not always that of
-#   the best tokens.
+# - On the paper's data all 100 runs with growing steps approached the Frobenius SVM of a locally optimal
+#   choice, in a quarter of them not that of the best tokens.
 # - In self-attention with the best tokens, the ratio of the first population step tends to $T$ as $d \to
 #   \infty$. Given $T$, nearly every token selects itself if $1 \le r \ll d$; if $r \gg d$ many do not.
 # - Other sequences help if the queries carry the answer, and disturb if they are random. Random queries help
