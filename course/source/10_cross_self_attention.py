@@ -361,7 +361,8 @@ show(
 # %% [markdown]
 # **On these data $W$ approaches the Frobenius SVM of its own choice of tokens.** With growing steps the
 # choice is locally optimal in all 100 trials, and the least cosine rounds to 1. With constant steps it is in
-# 99, and these runs are not finished. The cosine to the nuclear SVM levels off near that between the two SVMs.
+# 99, and these runs are not finished. The cosine to the nuclear SVM levels off near that between the two
+# SVMs.
 #
 # **In about a quarter of the trials some selected token is not the best.** Yet the best tokens are always
 # feasible, as six random queries in ten dimensions are linearly independent (10.3).
