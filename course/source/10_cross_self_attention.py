@@ -57,7 +57,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # $W$ whose logits put the chosen token ahead of every other token of its sequence by at least 1.
 #
 # For figure 1 we draw two small data sets in the plane (`random_tokens`: all vectors are uniform on the unit
-# sphere, and the labels are fair coins). On each we train $W$ and, as in lesson 11, two matrices with $W = K
+# sphere, and the labels are fair coins). On each we train $W$ and, by
+# lesson 11's method, two matrices with $W = K
 # Q^\top$.
 
 
