@@ -11,7 +11,6 @@ import torch
 
 from course.replicate.stored import Measured
 from mini_attn import data, geometry, losses, models, optim, svm, train
-from mini_attn.sweep.design import batch_seed
 
 UNDECIDED, LOCAL, GLOBAL = 0, 1, 2
 
@@ -177,54 +176,6 @@ def tried(kind: str, *sweeps):
     return np.concatenate([one.code.values.ravel() for one in of_kind]), np.concatenate(rivals)
 
 
-def stored(n, T, places):
-    """The problems of stored runs (d, seed of its batch of 100, place in it), all in n T coordinates."""
-    keys, z, scores = [], [], []
-    for d, seed, place in places:
-        tokens = compressed(data.random_tokens(n, T, d, trials=100, seed=seed))
-        more = (0, n * T - tokens.keys.shape[-1])
-        keys.append(torch.nn.functional.pad(tokens.keys[place], more))
-        z.append(torch.nn.functional.pad(tokens.z[place], more))
-        scores.append(tokens.scores[place])
-    return plain(torch.stack(keys), torch.stack(z), torch.stack(scores))
-
-
-def plain(keys, z, scores):
-    """The problem with these keys, queries and scores; labels are 1, scores the tokens' first coordinate."""
-    X, v = torch.zeros_like(keys), torch.zeros_like(z[..., 0, :])
-    X[..., 0], v[..., 0] = scores, 1
-    return data.TokenData(X=X, z=z, y=torch.ones_like(scores[..., 0]), v=v, keys=keys)
-
-
-def again(size, cell, which, named):
-    """The problems of the stored runs of a cell (d, trial) that are True in `which`; size: n, T."""
-    places = []
-    for k, trial in np.argwhere(which.transpose("d", "trial").values).tolist():
-        first, d = trial // 100 * 100, int(cell.d[k])
-        places.append((d, batch_seed(0, {**named, "d": d}, first), trial - first))
-    return [stored(*size, places)] if places else []
-
-
-def unfinished(kind, wide, rivals):
-    """For each size the problems of stored runs without a rival that are possible and not global."""
-    sizes = [((3, 4), wide, {})] + [(RIVALS[k], rivals.sel(size=k), {"size": k}) for k in (0, 1)]
-    found = []
-    for size, sweep, named in sizes:
-        cell = sweep.sel(kind=kind)
-        missed = (cell.wrong == 0) & (cell.possible == 1) & (cell.code != GLOBAL)
-        found += again(size, cell, missed, named)
-    return found
-
-
-def later(kind: str, problems, steps=6000, lr=0.01):
-    """How these problems end from zero."""
-    found = [torch.zeros(0, dtype=torch.int64)]
-    for tokens in problems:
-        model = attend(kind, tokens.keys.shape[-1], len(tokens.keys))
-        found.append(words(descend(model, tokens, steps, lr), tokens))
-    return torch.cat(found)
-
-
 def grown(direction, d=8, far=1e-4):
     """How many u_i of d sequences of six tokens grow from a random W to W + far V, V = direction(v, z, y)."""
     tokens = data.random_tokens(d, 6, d, trials=1, seed=0)
@@ -255,14 +206,13 @@ def drawn_choice(kind: str, tokens, seed: int, heads: int):
     return can, support.sum(dim=-1), (won[0] + won[1]).div(2).prod(dim=1).mean(dim=-1) * can
 
 
-def two_causes(kind: str, tokens, seed: int, heads: int):
-    """The choices of `drawn_choice`, and why they win less often than if scores were independent draws.
+def support_angles(kind: str, tokens, seed: int, heads: int):
+    """The choices of `drawn_choice`, and how the support tokens of each sequence lie round the chosen one.
 
     Returns:
-        Whether they are possible (trials,); their support tokens (trials, n); the chances that they are
-        locally optimal, if each sequence had a head of its own, and as it is (trials,). Of each sequence
-        (trials, n): the mean angle at the chosen token between two of its support tokens, in degrees (nan
-        if it has fewer), and the chance to beat all of them.
+        Of each sequence (trials, n): its support tokens; the mean angle at the chosen token between two of
+        them, in degrees (nan if it has fewer); and the chance to score higher than all of them, over both
+        labels and some new heads.
     """
     trials, n, T, d = tokens.keys.shape
     generator = torch.Generator().manual_seed(seed)
@@ -274,20 +224,12 @@ def two_causes(kind: str, tokens, seed: int, heads: int):
     support = geometry.support_tokens((tokens.keys @ w[..., None])[..., 0], chosen) & can[:, None, None]
     rows = tokens.keys.take_along_dim(chosen[..., None, None], dim=2) - tokens.keys
     over = rows @ v  # (trials, n, T, heads), for the label 1
-    won = [(side | ~support[..., None]).all(dim=2) for side in (over > 0, over < 0)]
-    won = (won[0].double() + won[1]) / 2  # (trials, n, heads), over both labels
-    own_heads, real = won.mean(dim=-1).prod(dim=1) * can, won.prod(dim=1).mean(dim=-1) * can
+    won = [(side | ~support[..., None]).all(dim=2).double() for side in (over > 0, over < 0)]
     unit = torch.nn.functional.normalize(rows, dim=-1)
     pairs = (support[..., None] & support[..., None, :]).triu(1)  # (trials, n, T, T)
     angles = (unit @ unit.mT).clamp(-1, 1).arccos().rad2deg() * pairs
-    return (
-        can,
-        support.sum(dim=-1),
-        own_heads,
-        real,
-        angles.sum(dim=(-2, -1)) / pairs.sum(dim=(-2, -1)),
-        won.mean(dim=-1),
-    )
+    mean_angle = angles.sum(dim=(-2, -1)) / pairs.sum(dim=(-2, -1))
+    return support.sum(dim=-1), mean_angle, (won[0] + won[1]).div(2).mean(dim=-1)
 
 
 def dimensions(kind, n, T, d, *, trials, seed):
