@@ -38,19 +38,6 @@ def test_along_the_direction_every_u_grows_like_the_variance_of_the_scores():
         assert (c * variance > 0).all()
 
 
-def test_stored_problems_are_those_of_their_batches():
-    from mini_attn.sweep.design import batch_seed
-
-    seed = batch_seed(0, {"n": 2, "T": 3, "d": 24}, 0)
-    ours = runs.stored(2, 3, [(24, seed, 7), (4, 5, 1)])
-    for k, (d, batch, place) in enumerate(((24, seed, 7), (4, 5, 1))):
-        tokens = data.random_tokens(2, 3, d, trials=100, seed=batch)
-        torch.testing.assert_close(ours.scores[k], tokens.scores[place])
-        for one in ("keys", "z"):
-            of, own = (getattr(each, one)[at].flatten(0, -2) for each, at in ((ours, k), (tokens, place)))
-            torch.testing.assert_close(of @ of.T, own @ own.T)
-
-
 def test_the_chance_to_win_is_that_of_support_tokens_drawn_from_all_others():
     rng = np.random.default_rng(2)
     for n, T, m in ((2, 3, 2), (5, 4, 8), (8, 6, 12)):
@@ -59,22 +46,6 @@ def test_the_chance_to_win_is_that_of_support_tokens_drawn_from_all_others():
         np.testing.assert_allclose(win_all(n, T)[m], (1 / (1 + k)).prod(axis=0).mean(), rtol=0.02)
     np.testing.assert_allclose(win_all(2, 3)[2], 5 / 18)
     np.testing.assert_allclose(win_all(4, 3)[-1], 1 / 3**4)
-
-
-def test_near_the_end_the_choices_that_win_follow_the_first_order_law():
-    """T^n w_(M-1) = T / (T - 1), and so about 1 + (M - E m) / (T - 1) near m = M, whichever tokens tie."""
-    for n, T in ((2, 3), (5, 4), (8, 6)):
-        np.testing.assert_allclose(T**n * np.asarray(win_all(n, T))[-2:], [T / (T - 1), 1])
-    for kind, d in (("p", 1024), ("W", 256)):
-        for seed in (3, 4):
-            tokens = runs.compressed(data.random_tokens(8, 6, d, trials=40, seed=seed))
-            can, k, _ = runs.drawn_choice(kind, tokens, seed=seed, heads=1)
-            own, first_order = (
-                6**8 * (1 / (1 + k)).prod(dim=1).mean(),
-                1 + (40 - k.sum(dim=1).double().mean()) / 5,
-            )
-            assert can.all()
-            np.testing.assert_allclose(own, first_order, rtol=0.03)
 
 
 def test_no_later_cell_rebinds_a_name_that_a_function_reads():
@@ -108,16 +79,18 @@ def test_a_drawn_choice_of_one_pair_of_tokens():
     assert (chance == 0.5).all()
 
 
-def test_the_two_causes_are_those_of_the_drawn_choices():
+def test_the_angles_are_those_of_the_drawn_choices():
     for kind, d in (("p", 6), ("W", 4)):
         tokens = data.random_tokens(3, 4, d, trials=30, seed=5)
-        can, k, _, real, angle, beaten = runs.two_causes(kind, tokens, seed=2, heads=64)
-        torch.testing.assert_close((can, k, real), runs.drawn_choice(kind, tokens, seed=2, heads=64))
+        k, angle, beaten = runs.support_angles(kind, tokens, seed=2, heads=64)
+        torch.testing.assert_close(k, runs.drawn_choice(kind, tokens, seed=2, heads=64)[1])
         assert (angle.isnan() == (k < 2)).all()
         assert (beaten[k == 0] == 1).all()
         assert beaten[k == 1].mean() < 0.6
-        tokens = data.random_tokens(1, 4, d, trials=30, seed=5)  # of one sequence every head is its own
-        torch.testing.assert_close(*runs.two_causes(kind, tokens, seed=2, heads=64)[2:4])
+        tokens = data.random_tokens(1, 4, d, trials=30, seed=5)  # one sequence: to beat all is to win
+        can, _, chance = runs.drawn_choice(kind, tokens, seed=2, heads=64)
+        beaten = runs.support_angles(kind, tokens, seed=2, heads=64)[2][:, 0]
+        torch.testing.assert_close(chance, beaten * can)
 
 
 def test_the_first_leads_are_those_of_the_formula():

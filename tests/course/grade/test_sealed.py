@@ -170,7 +170,7 @@ def test_each_lesson_has_the_functions_of_its_own_sweeps_that_it_shows(library):
     assert "choose" in shown["15"]["lesson_15"]
     assert not {"published", "longer", "selection", "handed", "shape"} & shown["15"]["lesson_15"]
     assert {*shown["12"]} == {"lesson_12"}
-    assert {"attend", "later"} <= shown["12"]["lesson_12"]
+    assert {"attend", "ends"} <= shown["12"]["lesson_12"]
     assert not {"wide", "rivals", "dimensions"} & shown["12"]["lesson_12"]
     assert {"first_return", "lost_runs"} <= shown["13"]["lesson_13"]
     assert not {"mixture_runs", "read", "published_runs"} & shown["13"]["lesson_13"]
