@@ -125,7 +125,7 @@ show(
 # token of its sequence is a **lead**, and a chosen token is **ahead** if all its leads are positive. A choice
 # is **feasible** (lesson 07) if some $p$ or $W$ puts all its tokens ahead. Its Att-SVM, which asks for leads
 # of at least 1, then has a solution, because we can make that $p$ or $W$ longer. The factors $(K, Q)$ can do
-# what $W$ can, as any $W$ is a $KQ^\top$.
+# what $W$ can.
 #
 # Each lead is the product of $p$ or $W$ with a **row** of the Att-SVM. The row is $x_{i\alpha_i} - x_{it}$
 # for $p$, and the matrix $(x_{i\alpha_i} - x_{it})\, z_i^\top$ for $W$.
@@ -621,7 +621,7 @@ for k, name in enumerate((0, 1, 2, 3, 4, 5, "more")):
 assert all((np.diff(won / of) < -0.04).all() for won, of in (one.T for one in table.values()))
 
 # %% [markdown]
-# Without a rival all but 6 of 4,800 runs are global, and the more rivals a run has, the less often it is.
+# Without a rival all but 6 of 4,800 runs are global. The more rivals a run has, the less often it is global.
 #
 # **Start and schedule.** Do the shares depend on how we train? We repeat the cases $n = 8$ for $p$ and $W$ on
 # 200 new data sets, once with steps of constant length, and once from a random start of length 10.
@@ -644,10 +644,10 @@ assert np.abs(constant - usual).max() < 0.06 < (usual - far).min()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.7 How many choices are locally optimal?
 #
-# Where do runs go that miss a feasible best choice? A choice is **locally optimal** if it is feasible and, in
-# every sequence, scores higher than its **support tokens** (leads of exactly 1 in its Att-SVM's solution).
-# Such a choice keeps a run that comes far out near its direction (lesson 07). So fewer of them should be
-# better for the best choice. We count them for $p$ and $W$.
+# Most runs that miss a feasible best choice go to another choice. Which choices can hold a run? A choice is
+# **locally optimal** if it is feasible and, in every sequence, scores higher than its **support tokens**
+# (leads of exactly 1 in its Att-SVM's solution). Such a choice keeps a run that comes far out near its
+# direction (lesson 07). So fewer of them should be better for the best choice. We count them for $p$ and $W$.
 #
 # Eight sequences of six tokens have $6^8$ choices, too many to try. But the mean number of locally optimal
 # choices is $6^8$ times the chance that a choice drawn at random is locally optimal. For each drawn choice we
@@ -662,7 +662,7 @@ for kind in ("p", "W"):
     curves[kind] = np.array(runs.by_dimension(found[f"dimensions_{kind}"].squeeze())).T
     d, number, _, _, best = curves[kind]
     print(f"{kind}: over 98% of runs global at d =", *d[best > 0.98 * 2000].astype(int), end="; ")
-    print("fewer than 1.5 choices locally optimal at d =", *d[number < 1.5].astype(int))
+    print("mean number below 1.5 at d =", *d[number < 1.5].astype(int))
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.6), sharex=True)
@@ -699,7 +699,7 @@ show(
 # global just where the mean number is below 1.5. As both change with $d$, this shows no cause.
 #
 # For $p$ at $d = 64$ every choice is feasible and no finite point is stationary, and yet over half of the
-# runs miss the best choice. So the two benefits of over-parameterisation are not enough to find it.
+# runs miss the best choice. So both together are not enough to find it.
 #
 # Can the number be foreseen? Let a choice have $k_i$ support tokens in sequence $i$, and $m$ in all, of the
 # $M = n\,(T - 1)$ tokens that are not chosen. We make two assumptions:
