@@ -54,9 +54,9 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 #
 # On the same data we train $p$, $W$ and the $d \times d$ factors $(K, Q)$ of $W = KQ^\top$ ([lesson
 # 11](11_key_query_nuclear.ipynb)): $p$ and $W$ from zero, $(K, Q)$ from entries $N(0, 0.1^2)$. The 600 steps
-# along $-\nabla L$ have the lengths $0.1 \sqrt 1, \dots, 0.1 \sqrt{600}$. A run is **decided** if each
-# sequence then gives more than 0.99 of its attention to one token. A decided run is **global** if these are
-# the best tokens, and **local** if they are not.
+# along $-\nabla L$ have the lengths $0.1 \sqrt 1, \dots, 0.1 \sqrt{600}$. If each sequence then gives more
+# than 0.99 of its attention to one token, the run is **global** if these are the best tokens, and **local**
+# if not. All other runs are **undecided**.
 #
 # We call $(n, T, d)$ a **size**. The 72,000 runs, 500 of each kind at each of 48 sizes, are stored.
 
@@ -292,9 +292,10 @@ assert runs.grown(direction) == 8, again.format("12.2")
 # ## 12.3 Is a random choice feasible?
 #
 # How many dimensions does one **random choice** need, that is, a choice made without looking at the data? As
-# all tokens are drawn alike, we may let it be the first token of each sequence.
+# all tokens are drawn alike, we may let it be the first token of each sequence. How far are random logits
+# from making this choice?
 #
-# We begin with one sequence and $T$ independent $N(0, 1)$ logits. Move them to the nearest point $h$ (least
+# Take one sequence and $T$ independent $N(0, 1)$ logits, and move them to the nearest point $h$ (least
 # squares) of the cone where $h_1 \ge h_t$ for all $t$. Any other token that ends there with $h_t = h_1$ is a
 # **tie**. Let $j$ be the number of ties and $\nu_T$ its mean.
 
@@ -529,7 +530,7 @@ widgets.sliders(
 # </details>
 #
 # So if $d \ge T - 1$ and there are many sequences, half of the choices are feasible near
-# $d = \sqrt{n\,\nu_T}$. The table has the share of 600 choices beside both formulas, once in each case.
+# $d = \sqrt{n\,\nu_T}$. The table tests either case once: the share of 600 choices beside both formulas.
 
 # %%
 print("  n  T  d   measured   law   P_1^n")
@@ -678,7 +679,7 @@ right.set(ylabel="share of runs", ylim=(-0.03, 1.05), xlabel="dimension $d$", xs
 left.legend(fontsize=10)
 right.legend(fontsize=9, loc="lower right", bbox_to_anchor=(1, 0.02))
 right.minorticks_off()
-right.set_xticks([2, 4, 10, 24, 64, 256, 1024], ["2", "4", "10", "24", "64", "256", "1024"], fontsize=10)
+right.set_xticks([2, 4, 10, 24, 64, 256, 1024], ["2", "4", "10", "24", "64", "256", "1024"])
 show(
     fig,
     alt="Left: the number of locally optimal choices against d for p and W. It rises to 1,700 near "
@@ -750,8 +751,7 @@ check("12.4", win_all)
 
 # %% [markdown]
 # So we estimate the number by $T^n$, times the share of choices that are feasible, times their mean $w_m$. We
-# measure the share and $m$ on a drawn choice of each of 1,000 new data sets, to test the two assumptions
-# alone.
+# measure the share and $m$ on a drawn choice of each of 1,000 new data sets.
 
 # %%
 print("      d  support tokens   estimate  as in Figure 4   times too high")
@@ -812,10 +812,10 @@ for kind, d in (("p", 12), ("W", 4)):
 # wide for both. With eight sequences it comes near 60° for $p$, but stays wider for $W$, which gives each
 # sequence a vector $W z_i$ of its own.
 #
-# <details><summary>Why the first factor is above 1, and why the angle is wide</summary>
+# <details><summary>Why assumption 1 is off, and why the angle is wide</summary>
 #
-# Of $k_i$ with the same sum, even ones have the largest product of $1 + k_i$. So the factor of assumption 1
-# is above 1 if support tokens are spread over the sequences more evenly than by chance.
+# Of $k_i$ with the same sum, even ones have the largest product of $1 + k_i$. So $w_m$ is too high if support
+# tokens are spread over the sequences more evenly than by chance.
 #
 # *One sequence of three tokens.* Let $r_1$, $r_2$ be the chosen token minus each of the others. If both are
 # support tokens, the solution is $\lambda_1 r_1 + \lambda_2 r_2$ with positive $\lambda_1$, $\lambda_2$. As
@@ -856,7 +856,7 @@ progress("12")
 # ## Summary
 #
 # **For almost all data the count is enough to make every choice feasible and to leave no finite point
-# stationary; to find the best choice takes more dimensions, and how many we can only measure.**
+# stationary; to find the best choice can take many more, and how many we can only measure.**
 #
 # - **Every choice**: the count is $d \ge n\,(T - 1)$ for $p$; for $W$ it is $d \ge T - 1$ and
 #   $d^2 \ge n\,(T - 1)$. For Gaussian tokens nothing less is enough.
