@@ -596,8 +596,8 @@ for kind, T, d in CASES:
         assert alike / 200 < lost.mean() + 0.01
 
 # %% [markdown]
-# *(i)* Where the first gradient favours the best tokens, hardly a run is local. But it favours them for half
-# or more of the data sets of two sequences, on which runs seldom fail anyway, and for few of eight.
+# *(i)* Where the first gradient puts every best token ahead, hardly a run is local. But it does so for half or
+# more of the data sets of two sequences, on which runs seldom fail anyway, and for few of eight.
 #
 # *(ii)* With two sequences no run with equal scores is local. With eight, equal scores help, but they are not
 # enough.
@@ -768,7 +768,7 @@ for kind, d in (("p", 24), ("p", 64), ("W", 4), ("W", 8)):
 
 # %% [markdown]
 # The estimate falls as the measured number does, since $w_m$ falls with the number of support tokens. But it
-# is too high: about 1.3 times for $p$, and two to three times for $W$.
+# is too high: about 1.3 times for $p$, and 2.0 and 3.2 times for $W$.
 
 # %% [markdown]
 # ## 12.8 Why the estimate is too high *(optional)*
@@ -834,7 +834,7 @@ for kind, d in (("p", 12), ("W", 4)):
 # | counts are sharp (12.2) | proved | share below 1 |
 # | no stationary point (12.2) | proved; on the sphere, too | for $W$: all eight $u_i$ grow |
 # | random choice's chance (12.3, 12.4) | cited theorem; $W$, $n > d \ge T - 1$: sketched | within 0.06 |
-# | sphere: locally optimal choices (12.7's sizes) | estimate | 1.3 ($p$), 2–3 ($W$) times too high |
+# | sphere: locally optimal choices (12.7's sizes) | estimate | 1.3 ($p$), 2.0–3.2 ($W$) times too high |
 # | sphere: no rival, best choice feasible: global (12.6) | not proved | 4,794 of 4,800 |
 
 # %% [markdown]
