@@ -596,8 +596,8 @@ for kind, T, d in CASES:
         assert alike / 200 < lost.mean() + 0.01
 
 # %% [markdown]
-# *(i)* Where the first gradient puts every best token ahead, hardly a run is local. But it does so for half or
-# more of the data sets of two sequences, on which runs seldom fail anyway, and for few of eight.
+# *(i)* Where the first gradient puts every best token ahead, hardly a run is local. But it does so for half
+# or more of the data sets of two sequences, on which runs seldom fail anyway, and for few of eight.
 #
 # *(ii)* With two sequences no run with equal scores is local. With eight, equal scores help, but they are not
 # enough.
