@@ -253,29 +253,6 @@ def constants(problem, solution, strengths: Tensor, W: Tensor, trial: int) -> tu
     return float(solution.margin[trial]), float(gap), float(lam @ np.log(c / lam) / lam.sum())
 
 
-def grown(tokens, problem, solution, strengths: Tensor, step: Tensor) -> Tensor:
-    """How many times further off the remainder, in the span, 700 steps of these lengths lead, (trials,).
-
-    From R = 1e6 on the remainder, but for a random .01 in each direction of the span.
-    """
-    law = rates.remainder(problem, solution, strengths)
-    unit = solution.value.flatten(1) * solution.margin[:, None]
-    generator = torch.Generator().manual_seed(0)
-    nudge = torch.randn(unit.shape, generator=generator, dtype=torch.float64)
-    W = 1e6 * unit + law.value.flatten(1) + 0.01 * (law.span @ nudge[..., None])[..., 0]
-    W = W.view_as(solution.value)
-
-    def off(W):
-        w = W.flatten(1)
-        w = w - (w * unit).sum(1, keepdim=True) * unit
-        return ((law.span @ w[..., None])[..., 0] - law.value.flatten(1)).norm(dim=1)
-
-    start = off(W)
-    for _ in range(700):
-        W = W + step[:, None, None] * pull(W, tokens)[0]
-    return off(W) / start
-
-
 @dataclass(frozen=True)
 class Followed:
     """Normalised descent on forty problems of W, at k steps: how long the way was, (k,); angle and log ||G||,
@@ -346,47 +323,6 @@ def across(laws: list, W: Tensor, weights_to_come: Callable) -> np.ndarray:
     return np.array(found).T
 
 
-def lateness(path, at, a, b, solution, laws, constant, weights_to_come: Callable, goal: float) -> np.ndarray:
-    """From which step on each run stays within the angle `goal` of its SVM, and the factors of its lateness:
-    (4, trials), NaN for runs that never stay.
-
-    The pace is R over a j^b; the law is R over the length at which the law, with the run's own memory, has
-    that angle; the last factor is its constant, with this memory, over `constant`.
-    """
-    stays = arrival(path, at, solution.value, goal)
-    R = ((path * solution.value).sum((-1, -2)) * solution.margin).numpy()
-    before = np.searchsorted(at[:-1], stays) - 1
-    each = range(len(stays))
-    W = path[before, each]
-    own = across(laws, W, weights_to_come)[2] + 0 * stays
-    R = np.array([np.interp(stays[k], at, R[:, k]) for k in each])
-    return np.stack([stays, R / (a * stays**b), R * math.tan(goal) / own, own / constant])
-
-
-def elsewhere(tokens, W: Tensor, chosen: Tensor) -> np.ndarray:
-    """Whether W selects other tokens than `chosen` somewhere, (trials,)."""
-    return (geometry.selected_tokens(_logits(tokens, "W", W)) != chosen).any(-1).numpy()
-
-
-def medians(
-    path, at, a, b, on, chosen, solution, laws, constant, weights_to_come: Callable, goal, wide: bool = False
-) -> tuple:
-    """Of a run's problems the medians, (6,), rounded to what other processors give: the steps by hand, those
-    from which on it stays within the angle, the latter over the former, its pace, its law and its constant;
-    and how many select other tokens than `chosen`, of which none may stay.
-
-    wide: zigzags so wide that rounding errors grow in them; these are rounded more.
-    """
-    stays, pace, law, kept = lateness(path, at, a, b, solution, laws, constant, weights_to_come, goal)
-    hand = (constant / math.tan(goal) / a) ** (1 / b) + 0 * stays
-    other = elsewhere(on, path[-1], chosen)
-    assert np.isnan(stays[other]).all()
-    columns = hand, stays, stays / hand, pace, law, kept
-    units = (5, 20, *((0.2, 0.1, 0.1) if wide else (0.01, 0.01, 0.01)), 0.01)
-    row = [unit * round(np.nanmedian(x) / unit) for unit, x in zip(units, columns, strict=True)]
-    return row, int(other.sum())
-
-
 def states(tokens, W: Tensor) -> list[tuple]:
     """Of each problem at these weights: all rows A (m, D), their strengths (m,), the tight rows (k, D), the
     direction (D,) and margin of the SVM of the rows that pull, the weights (D,) and log ||G||."""
@@ -403,118 +339,41 @@ def states(tokens, W: Tensor) -> list[tuple]:
     ]
 
 
-def state(run: Followed, step: int, problem: int) -> tuple:
-    """`states` of one of the forty problems, at this step."""
-    part, k = divmod(problem, 20)
-    return states(run.tokens[part], run.W[run.at.index(step)].split(20)[part])[k]
-
-
-def forecast(tokens, W: Tensor, runs_away: Callable) -> tuple[np.ndarray, np.ndarray]:
-    """The reach R at which the first better token is forecast to run away, (trials,), inf where none is, and
-    the direction of the SVM of the rows that pull, (trials, D), along which R is taken.
-
-    From the weights W alone: for each token that pushes, `runs_away` gets P, how fast its lead is lost there,
-    tau, by how much this lead grows faster than the tight ones under that SVM, and the present R.
-    """
-    found, units = [], []
-    for A, c, tight_rows, unit, margin, w, log_g in states(tokens, W):
-        pushers = A[c < 0]
-        outside = pushers - pushers @ np.linalg.pinv(tight_rows) @ tight_rows
-        P = abs(c[c < 0]) * (outside**2).sum(1) * np.exp(-pushers @ w - log_g)
-        each = [runs_away(*pair, w @ unit) for pair in zip(P, pushers @ unit - margin, strict=True)]
-        found.append(min(each, default=math.inf))
-        units.append(unit)
-    return np.array(found), np.array(units)
-
-
-def forecast_at(run: Followed, step: int, runs_away: Callable) -> np.ndarray:
-    """`forecast` for the forty problems, (40,), from the weights at this step."""
-    k = run.at.index(step)
-    parts = zip(run.tokens, run.W[k].split(20), strict=True)
-    return np.concatenate([forecast(tokens, W, runs_away)[0] for tokens, W in parts])
-
-
 @dataclass(frozen=True)
 class Settled:
     """Runs with steps of 0.5 on a hundred problems for each seed, read where their clock .5 j shows 200, 600
     and 2,000, and measured by the SVM of their tokens at 2,000.
 
     Attributes:
-        kappa_min, delta: as in 17.4, (problems,).
-        a_0: the largest surplus of a tight row at 200, (problems,).
-        reach: R at the three, (3, problems).
-        off: how far what is across, in the span, is from r, over all that is across, (3, problems).
-        left_at: the clock at which the tokens of 200 are left (to 10; inf: they last), (problems,).
-        tokens, weights: for each seed its problems, and their weights at the three, (100, d, d) each.
-        ways: where the tokens are left, the weights from 200 until then, problem -> (records, d, d).
+        laws: rows (k, D), lam (k,) and c (k,) of each problem's tight rows.
+        weights: at the three, (problems, 3, D).
+        changed: whether the tokens at 2,000 are others than at 200, (problems,).
+        begun: for each seed its problems, and their weights at 200, (100, d, d).
     """
 
-    kappa_min: np.ndarray
-    delta: np.ndarray
-    a_0: np.ndarray
-    reach: np.ndarray
-    off: np.ndarray
-    left_at: np.ndarray
-    tokens: list
-    weights: list
-    ways: dict
+    laws: list
+    weights: np.ndarray
+    changed: np.ndarray
+    begun: list
 
 
-def settled(seeds, weights_to_come: Callable, kappas: Callable) -> Settled:
-    """The runs of `Settled`. kappas: gives M's eigenvalues from tight rows and their weights lam."""
-    rows_say, reach, off, left_at, tokens, weights, ways = [], [], [], [], [], [], {}
+def settled(seeds) -> Settled:
+    """The runs of `Settled`."""
+    laws, weights, changed, begun = [], [], [], []
     for seed in seeds:
-        run = descent("W", 100, seed, 0.5, list(range(400, 4001, 20)))
-        three = [run.path[i] for i in (0, 40, 180)]
-        split = [[part.numpy() for part in run.split(W)] for W in three]  # R (100,), what is across (100, D)
-        reach.append([R for R, _ in split])
-        chosen = geometry.selected_tokens(_logits(run.tokens, "W", three[0]))
-        when = np.where((chosen == run.selected).all(-1), math.inf, 0.0)
-        for k in np.flatnonzero(when == 0):
-            way = torch.stack([W[k] for W in run.path])  # (records, d, d)
-            asked = run.tokens.z[k] @ way.mT  # (records, n, d)
-            found = (run.tokens.X[k] @ asked[..., None])[..., 0].argmax(-1)
-            record = int((found != chosen[k]).any(-1).int().argmax())
-            when[k], ways[len(off) + int(k)] = 200 + 10 * record, way[: record + 1]
-        leads = run.problem.forward(run.solution.value).sort(-1).values.numpy()
-        for k in range(100):
-            rows, lam, c = run.tight(k)  # raises an error where the law's conditions on rows fail
-            inside = np.linalg.pinv(rows) @ rows
-            w = np.array([across[k] for _, across in split])
-            u = w @ inside - weights_to_come(rows, lam, c, 0 * w[0], 0.0)  # (3, D)
-            off.append(np.linalg.norm(u, axis=1) / np.linalg.norm(w, axis=1))
-            delta = min(leads[k, len(rows)] - 1, 1) * run.solution.margin[k].item()
-            fade = kappas(rows, lam)  # rising
-            assert 2 / fade[-1] > 0.5  # eta* is above the step
-            rows_say.append((fade[0], delta, (rows @ u[0]).max()))
-        left_at.append(when)
-        tokens.append(run.tokens)
-        weights.append(three)
-    kappa_min, delta, a_0 = np.array(rows_say).T
-    return Settled(
-        kappa_min,
-        delta,
-        a_0,
-        np.concatenate(reach, 1),
-        np.array(off).T,
-        np.concatenate(left_at),
-        tokens,
-        weights,
-        ways,
-    )
+        run = descent("W", 100, seed, 0.5, [400, 1200, 4000])
+        laws += [run.tight(k) for k in range(100)]  # raises an error where the law's conditions on rows fail
+        first = geometry.selected_tokens(_logits(run.tokens, "W", run.path[0]))
+        changed.append((first != run.selected).any(-1).numpy())
+        weights.append(torch.stack(run.path, 1).flatten(2).numpy())
+        begun.append((run.tokens, run.path[0]))
+    return Settled(laws, np.concatenate(weights), np.concatenate(changed), begun)
 
 
 def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Tensor:
     """What the stored sweeps hold of a run: (40,) or (40, records)."""
     found = sweeps[parameter].sel(parameter=parameter, optimiser=optimiser)[what]
     return torch.as_tensor(found.values.astype(float))
-
-
-def alike(sweeps: dict, parameter: str, optimisers: list[str]) -> list[int]:
-    """How many runs of each of these optimisers, but for NGD, select the tokens that NGD does."""
-    names = [name for name in optimisers if name != "NGD" and name in sweeps[parameter].optimiser]
-    ngd = stored_values(sweeps, parameter, "NGD", "selected")
-    return [int(torch.eq(stored_values(sweeps, parameter, x, "selected"), ngd).all(-1).sum()) for x in names]
 
 
 def last_decade(sweeps: dict, parameter: str, optimiser: str, what: str = "angle") -> tuple | None:
