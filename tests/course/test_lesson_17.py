@@ -9,10 +9,7 @@ import torch
 from course import exercises
 from course.replicate.lesson_17 import (
     RUNNERS,
-    across,
     at_length,
-    descent,
-    lateness,
     problem_and_model,
     pull,
     reached,
@@ -135,33 +132,3 @@ def test_reached_takes_the_log_of_the_steps_as_linear_in_one_over_the_angle():
 def test_interpolation_in_logs():
     x = torch.tensor([[1.0, 10.0, 100.0]])
     assert float(at_length(x, 3 * x**-1.5, 20.0)) == pytest.approx(3 * 20**-1.5)
-
-
-@pytest.mark.parametrize(
-    ("off", "memory", "expected"),
-    [(0.0, 1.0, [1, 1, 1]), (0.5, 1.0, [1, math.hypot(1, 0.5), 1]), (0.0, 3.0, None)],
-)
-def test_lateness_is_law_times_memory_over_pace(off, memory, expected):
-    """On the law itself, off it by a part u perpendicular to the rest, and with a larger memory."""
-    found = descent("W", 2, 3, 0.5, [1500])
-    solution, laws = found.solution, [found.tight(k) for k in range(2)]
-    W, goal, path = found.path[-1], 0.03, []
-    constant = across(laws, W, weights_to_come)[2]
-    for law, w, size in zip(laws, W.flatten(1).numpy(), constant, strict=True):
-        r, both = (weights_to_come(*law, kept, 0.0) for kept in (0 * w, w))
-        unit = law[1] @ law[0] / np.linalg.norm(law[1] @ law[0])
-        u = law[0].T @ np.random.default_rng(0).normal(size=len(law[0]))
-        for other in (unit, r / np.linalg.norm(r)):
-            u = u - (u @ other) * other
-        u = off * size * u / np.linalg.norm(u)
-        path.append([R * unit + r + memory * (both - r) + u for R in 2.0 * np.arange(1, 2001)])
-    path = torch.tensor(np.array(path)).transpose(0, 1).reshape(2000, 2, *W.shape[1:])
-    ran = lateness(path, range(1, 2001), 2.0, 1, solution, laws, constant, weights_to_come, goal)
-    stays, pace, law, kept = ran
-    by_hand = constant / math.tan(goal) / 2
-    assert stays / by_hand == pytest.approx(law * kept / pace, rel=1e-9)
-    if expected is None:
-        assert (kept > 1.2).all()
-        assert law == pytest.approx(np.ones(2), rel=2e-3)
-    else:
-        assert ran[1:] == pytest.approx(np.array(expected)[:, None] * np.ones(2), rel=2e-3, abs=1e-3)

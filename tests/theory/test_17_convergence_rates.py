@@ -2,8 +2,8 @@
 
 Soudry et al. 2018, Ji and Telgarsky 2021 (linear models) and Vasudeva et al. 2024 (attention) bound rates.
 Measured here on other seeds and sizes than the lesson's: the error at a given length is that of the remainder
-and does not depend on the clock; the remainder follows from the SVM, with its sign, and so does how soon it
-is reached; normalised descent's angle falls as 1/j, not as 1/sqrt(j); growing steps end at 1/j, to which they
+and does not depend on the clock; the remainder follows from the SVM, with its sign, and an error follows its
+equation; normalised descent's angle falls as 1/j, not as 1/sqrt(j); growing steps end at 1/j, to which they
 come from above, and steps that come down again beat it; Polyak's steps have the length of the SVM's solution,
 and divide the excess by e where that is below eta*; one clock tells the time of another; Adam's loss falls at
 the predicted speed.
@@ -96,37 +96,6 @@ def settling_length(rows, lam):
     return 1 / np.linalg.eigvalsh(mu * across.T @ (lam[:, None] * across))[1 - len(rows)]
 
 
-@pytest.mark.parametrize(("n", "T", "d", "seed"), [(6, 8, 10, 50), (4, 6, 16, 5), (10, 12, 20, 3)])
-def test_where_a_run_has_come_follows_from_where_it_was_off(n, T, d, seed, monkeypatch):
-    """On other seeds and sizes, from R_0 = 200, where the largest lead of a tight row over its lead on r is
-    a_0: inside the span a run is off r by over 1% while (R - R_0) over the settling length is below a_0, and
-    hardly ever where it is above a_0 + 3 and the lead of the next row over the tight ones above four."""
-    monkeypatch.setitem(replicate.SIZES, "W", (n, T, d))
-    found = replicate.descent("W", 20, seed, 0.5, [400, 1200, 4000])
-    law = rates.remainder(found.problem, found.solution, found.strengths)
-    tight = [found.tight(k) for k in range(20)]
-    kappa = np.array([1 / settling_length(*law[:2]) for law in tight])
-    leads = found.problem.forward(found.solution.value).sort(-1).values.numpy()
-    next_one = np.array([leads[k, len(tight[k][0])] - 1 for k in range(20)])
-    delta = np.minimum(next_one, 1) * found.solution.margin.numpy()
-    off, over, apart = [], [], []
-    for W in found.path:
-        R, across = found.split(W)
-        u = (law.span @ across[..., None])[..., 0] - law.value.flatten(1)
-        if W is found.path[0]:
-            R_0, a_0 = R, np.array([(tight[k][0] @ u[k].numpy()).max() for k in range(20)])
-        else:
-            off.append((u.norm(dim=1) / across.norm(dim=1)).numpy())
-            over.append(kappa * (R - R_0).numpy() - a_0)
-            apart.append(R.numpy() * delta)
-    off, over, apart = np.concatenate(off), np.concatenate(over), np.concatenate(apart)
-    assert (off[over < 0] > 0.01).sum() >= 0.9 * (over < 0).sum()
-    both = off[(over > 3) & (apart > 4)]
-    assert len(both) >= 3
-    assert (both > 0.01).sum() <= 1 + 0.03 * len(both)
-    assert both.max() < 0.1
-
-
 @pytest.mark.parametrize(("n", "T", "d", "seed"), [(6, 8, 10, 70), (4, 6, 16, 71), (5, 6, 12, 72)])
 def test_an_error_of_any_size_follows_its_equation(n, T, d, seed, monkeypatch):
     """The whole attention, from the clock's 600 to 3,000: u as integrated, where the next rows are gone."""
@@ -214,6 +183,19 @@ def runs_away(P, tau, R_1):
     return R_1 - math.log1p(-tau / P) / tau if tau else R_1 + 1 / P
 
 
+def forecast(tokens, W):
+    """As in the lesson: the least R* of each problem's better tokens, (trials,), and the SVM's directions."""
+    found, units = [], []
+    for A, c, tight_rows, unit, margin, w, log_g in replicate.states(tokens, W):
+        pushers = A[c < 0]
+        outside = pushers - pushers @ np.linalg.pinv(tight_rows) @ tight_rows
+        P = abs(c[c < 0]) * (outside**2).sum(1) * np.exp(-pushers @ w - log_g)
+        each = [runs_away(*pair, w @ unit) for pair in zip(P, pushers @ unit - margin, strict=True)]
+        found.append(min(each, default=math.inf))
+        units.append(unit)
+    return np.array(found), np.array(units)
+
+
 @pytest.mark.parametrize(("P", "tau"), [(0.02, 0.01), (0.02, 0.0199), (0.02, 0.0), (0.02, -0.05)])
 def test_the_lost_lead_is_infinite_where_the_formula_says(P, tau):
     """R as a function of z = e^-q, whose slope -P e^(-tau R) does not blow up; below P = tau never."""
@@ -237,7 +219,7 @@ def test_which_tokens_change_late_is_forecast(n, T, d, seeds, monkeypatch):
     found = []
     for seed in seeds:
         run = replicate.descent("W", 100, seed, 0.5, list(range(400, 4001, 20)))
-        told, unit = replicate.forecast(run.tokens, run.path[0], runs_away)
+        told, unit = forecast(run.tokens, run.path[0])
         chosen = [geometry.selected_tokens(run.tokens.compare(run.tokens.z @ W.mT)) for W in run.path]
         other = torch.stack([(one != chosen[0]).any(-1) for one in chosen])
         record = other.int().argmax(0)
