@@ -242,15 +242,14 @@ def pull(W: Tensor, tokens: data.TokenData) -> tuple[Tensor, Tensor]:
     return down / length[:, None, None], scale + torch.log(length / tokens.y.shape[-1])
 
 
-def constants(problem, solution, strengths: Tensor, W: Tensor, trial: int) -> tuple[float, float, float]:
-    """The margin, sqrt(||r||^2 + ||r_0||^2) with the memory of the weights W, and log s, of one problem."""
+def constant(problem, solution, strengths: Tensor, W: Tensor, trial: int) -> float:
+    """sqrt(||r||^2 + ||r_0||^2) with the memory of the weights W, of one problem."""
     rows, lam, c = tight(problem, solution, strengths, trial)
     unit, w = lam @ rows / np.linalg.norm(lam @ rows), W[trial].flatten().numpy()
     inside = np.linalg.pinv(rows)
     r = inside @ np.log(c / lam)
     r = r - (r @ unit) * unit
-    gap = np.linalg.norm(r + w - inside @ (rows @ w))
-    return float(solution.margin[trial]), float(gap), float(lam @ np.log(c / lam) / lam.sum())
+    return float(np.linalg.norm(r + w - inside @ (rows @ w)))
 
 
 @dataclass(frozen=True)
@@ -267,11 +266,11 @@ class Followed:
     last_change: list  # the last of the steps at which other tokens were selected than at the end, or 0
 
 
-def followed(seeds: list[int], lr: float, at: list[int], schedule: Callable = lambda j: 1.0) -> Followed:
-    """Steps of length lr, times the schedule's factor, on twenty problems for each of two seeds."""
+def followed(seeds: list[int], lr: float, at: list[int]) -> Followed:
+    """Steps of length lr on twenty problems for each of two seeds."""
     kept = []
     for seed in seeds:
-        run = descent("W", 20, seed, lr, at, schedule)
+        run = descent("W", 20, seed, lr, at)
         changes = [0] * 20
         for j, W in zip(at, run.path, strict=True):
             chosen = geometry.selected_tokens(_logits(run.tokens, "W", W))
@@ -287,7 +286,7 @@ def followed(seeds: list[int], lr: float, at: list[int], schedule: Callable = la
             )
         )
     theta, log_g, W = (torch.cat([part[i] for part in kept], 1) for i in range(3))
-    way = np.cumsum([lr * schedule(j) for j in range(1, at[-1] + 1)])[np.array(at) - 1]
+    way = lr * np.array(at)
     tokens, changes = [part[4] for part in kept], [*kept[0][3], *kept[1][3]]
     return Followed(list(at), way, theta.numpy(), log_g.numpy(), W, tokens, changes)
 
