@@ -657,48 +657,29 @@ def few_layers(trials, seed, d=32):
     return *start, READOUT * P["read"], y, *(judges[who][0] for who in ("seen", "unseen"))
 
 
-def loss_at(W, layers, p=1.0):
-    """The loss of each of `few_layers` at W (trials, d, d), (trials,): p is the label's share."""
-    _, _, _, v, y, x, _ = layers
-    a = math.sqrt(x.shape[-1]) * x
-    s = (a @ W[:, None].mT @ a.mT).softmax(-1)
-    yf = y * ((s @ a).mean(2) @ v)[..., 0]
-    return (p * softplus(-yf) + (1 - p) * softplus(yf)).mean(-1)
-
-
-def fallen(W, layers, p):
-    """The share of the loss at the layers' W_0, above the least that it could be, that is gone at W."""
-    least = -p * math.log(p) - (1 - p) * math.log(1 - p)
-    return 1 - (loss_at(W, layers, p) - least) / (loss_at(layers[0], layers, p) - least)
-
-
 def cases(name):
     """What 18.5 and 18.6 compare: (where, what) -> cosines by ten learned and ten unseen, (2, runs, heads).
 
-    "what" is one of WAYS or RIVALED in a linear layer, of AIMS or RIVALS in transformers; and where one of
-    LADDER is trained of a transformer, "digits" or one of RIVALS, with ", 0.5" or ", 1". "gone"
-    leaves out rivals. For "to_first", "gone", "judges" and "moved" (in lengths of W_0): (runs, heads).
+    "what" is one of WAYS or RIVALED in the linear layer "d = 32", "labels" or one of RIVALS in transformers
+    on "digits" or "sentences", and "digits" or one of RIVALS, with ", 0.5" or ", 1", where one of LADDER is
+    trained of a transformer. For "to_first", "judges" and "moved" (in lengths of W_0): (runs, heads).
     """
     ten, layer, rivals, rungs = (measured(f"18.{one}").load() for one in ("ten", "layer", "rivals", "ladder"))
-    found = {}
 
     def of(cell, rival=""):
-        if name in ("moved", "to_first", "gone", "judges"):
+        if name in ("moved", "to_first", "judges"):
             return cell[rival + name].values
         return np.stack([cell[f"{rival}{name}_{who}"].values for who in ("seen", "unseen")])
 
-    for d in (32, 16):
-        found |= {(f"d = {d}", way): of(layer.sel(d=d))[..., at, None] for at, way in enumerate(WAYS)}
-        if name != "gone":
-            found |= {(f"d = {d}", way): of(rivals.sel(d=d))[..., at, None] for at, way in enumerate(RIVALED)}
+    found = {("d = 32", way): of(layer.sel(d=32))[..., at, None] for at, way in enumerate(WAYS)}
+    found |= {("d = 32", way): of(rivals.sel(d=32))[..., at, None] for at, way in enumerate(RIVALED)}
+    named = {f"{rival}_": what for rival, what in RIVALS.items()}
     for tokens in ("digits", "sentences"):
         cell = ten.sel(tokens=tokens)
-        parts = {aim: of(cell)[..., at, :, :] for at, aim in enumerate(AIMS)}
-        if name != "gone":
-            parts |= {what: of(cell, f"{rival}_") for rival, what in RIVALS.items()}
+        parts = {"labels": of(cell)[..., AIMS.index("labels"), :, :]}
+        parts |= {what: of(cell, rival) for rival, what in named.items()}
         found |= {(tokens, what): x.reshape(*x.shape[:-2], -1) for what, x in parts.items()}
-    who = {"": "digits"} | ({f"{rival}_": what for rival, what in RIVALS.items()} if name != "gone" else {})
-    for way, (rival, what) in itertools.product(LADDER, who.items()):
+    for way, (rival, what) in itertools.product(LADDER, ({"": "digits"} | named).items()):
         x = of(rungs.sel(way=way), rival)
         parts = {f"{what}, {far:g}": x[..., at, :, :] for at, far in enumerate(RUNGS)}
         found |= {(way, what): x.reshape(*x.shape[:-2], -1) for what, x in parts.items()}
