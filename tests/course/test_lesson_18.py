@@ -75,9 +75,8 @@ def test_the_gap_of_a_movement_is_its_definition(lesson):
     expected = (parts[0] - parts[1]) / (1 - stored.cosine(*fits))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"W_0": W_0, "x_ten": judges[0], "x_new": judges[1]}.items():
-            patch.setitem(lesson["gap_of"].__globals__, name, value)
-        torch.testing.assert_close(lesson["gap_of"](moved, 3 * G), expected)
-        torch.testing.assert_close(lesson["gap_of"](moved, torch.stack([W_0, G]))[1], expected)
+            patch.setitem(lesson["svms"].__globals__, name, value)
+        torch.testing.assert_close(lesson["gap_of"](moved, 3 * G, *lesson["svms"](moved)), expected)
 
 
 def test_the_gap_of_n_is_in_units_of_the_svms_own(lesson):
