@@ -437,9 +437,9 @@ for T in (4, 16, 64):
 # $\sqrt{T (T - 1)}$.
 # </details>
 #
-# The trained $W$ has less than the free one. Is that a sign of training? Training moves $K$ and $Q$, which
-# have only 8 columns. So our second rival, **untrained $K$ and $Q$**, moves these, too. **Predict:** will
-# its cosine be like the free $W$'s, like the trained heads', or near 0?
+# The trained $W$ has a smaller cosine than the free one. Is that a sign of training? Training moves $K$ and
+# $Q$, which have only 8 columns. So our second rival, **untrained $K$ and $Q$**, moves these, too.
+# **Predict:** will its cosine be like the free $W$'s, like the trained heads', or near 0?
 
 # %% [markdown]
 # ### Exercise 18.2: Keys and queries that nobody trained
@@ -690,8 +690,8 @@ assert all(mean > half for mean, half in leads), again.format("18.2")
 #
 # Is training detected in a real transformer? In transformers that learn ten digits we first freeze all but
 # the $W$ of all eight heads, and train them by descent. Next, Adam trains $W$; then $K$ and $Q$ in its
-# place; then $W$ and all other weights. Last, Adam trains everything, with $K$ and $Q$, for 400 steps on ten
-# digits or on ten sentences.
+# place; then $W$ and all other weights. We look after half a length and after one. Last, Adam trains
+# everything, with $K$ and $Q$, for 400 steps on ten digits or on ten sentences.
 #
 # The theorem applies to none of these: LayerNorms and an MLP stand between a head and the readout, and layer
 # 2 reads what layer 1 moves. **Predict first:** where is training detected?
@@ -713,7 +713,7 @@ looks = {
     "0.5": (BLUE, "o", "half a length away"),
     "1": (ORANGE, "s", "one length away"),
     "end": (GREEN, "D", "at the end, 3.3 lengths away"),
-    "400": (BLACK, "*", "after 400 steps"),
+    "400": (BLACK, "^", "after 400 steps"),
 }
 for at, leads in enumerate(shown.values()):
     for k, (far, (mean, half)) in enumerate(leads.items()):
@@ -1035,7 +1035,7 @@ assert 0 < largest < 5e-4, again.format("18.4")
 #
 # | claim | prediction | measurement |
 # |:---|:---|:---|
-# | digits: a trained head beats a free $W$ by its cosine | yes | no: 0.51 and 0.49; 0.62 and 0.60 |
+# | digits: a trained head beats a free $W$ by its cosine | yes | no: 0.51, 0.49 against 0.62, 0.60 |
 # | lead of $W$ by descent in the linear layer, half a length away | above 0 | 0.22 ± 0.07 |
 # | lead of soft targets at their minimum | 0, if only an SVM gives one | 0.29 ± 0.08 |
 # | gap of labels, as far, less that of soft targets | above 0 | 0.13 ± 0.10 |
