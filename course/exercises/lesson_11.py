@@ -229,7 +229,7 @@ def _growth_by(
     clock=lambda length, time, eps: np.diff(np.log(length)) + 4 * eps * time,
     total=lambda power, clock: np.exp((power * clock).sum()),
 ):
-    """An answer from what c counts, the clock 2 b dt between looks, and how both are combined."""
+    """An answer from what c counts, the clock 2 b dt between moments, and how both are combined."""
     return lambda c, length, time, eps: total(power(c), clock(length, time, eps))
 
 
@@ -288,29 +288,29 @@ GROWTH = Exercise(
         _growth_by(clock=lambda length, time, eps: np.diff(np.log(length)) + 4 * time),
         "The ridge takes 4 eps times the time off: eps is missing.",
         _growth_by(clock=lambda length, time, eps: np.diff(np.log(length)) + 4 * eps),
-        "The ridge acts as long as the time between two looks: the time is missing.",
+        "The ridge acts as long as the time between two moments: the time is missing.",
         _growth_by(clock=lambda length, time, eps: np.diff(np.log10(length)) + 4 * eps * time),
         "Rates belong to natural logarithms.",
         _growth_by(clock=lambda length, time, eps: np.diff(length) + 4 * eps * time),
         "The norm's rate is the change of its logarithm, not of the norm.",
         _growth_by(clock=lambda length, time, eps: np.diff(length) / length[:-1] + 4 * eps * time),
-        "The looks are far apart: take the change of the logarithm, not the change over the first norm.",
+        "The moments are far apart: take the change of the logarithm, not the change over the first norm.",
         _growth_by(total=lambda power, clock: (power * clock).sum()),
         "That is the logarithm of the factor.",
         _growth_by(total=lambda power, clock: 1 + (power * clock).sum()),
         "The share grows by a rate: the factor is the exponential of the sum.",
         _growth_by(total=lambda power, clock: np.prod(1 + power * clock)),
-        "Between two looks the share grows exponentially: multiply exp(x), not 1 + x.",
+        "Between two moments the share grows exponentially: multiply exp(x), not 1 + x.",
         _growth_by(total=lambda power, clock: np.exp(power[0] * clock.sum())),
-        "c changes from look to look: each goes with its own time. You kept the first one.",
+        "c changes from one moment to the next: each goes with its own time. You kept the first one.",
         _growth_by(total=lambda power, clock: np.exp(power[-1] * clock.sum())),
-        "c changes from look to look: each goes with its own time. You took the last one.",
+        "c changes from one moment to the next: each goes with its own time. You took the last one.",
         _growth_by(total=lambda power, clock: np.exp(power.mean() * clock.sum())),
         "The mean of c will not do: each c goes with its own time.",
         _growth_by(total=lambda power, clock: np.exp((power * clock).mean())),
-        "That is a mean over the looks. Their logarithms add up.",
+        "That is a mean over the intervals. Their logarithms add up.",
         _growth_by(total=lambda power, clock: np.exp(power[-1] * clock[-1])),
-        "That is the last step alone. Asked for is the growth from the first look to the last.",
+        "That is the last step alone. Asked for is the growth from the first moment to the last.",
     ),
 )
 

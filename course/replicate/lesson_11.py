@@ -1,4 +1,4 @@
-"""What lesson 11 measured at length: the published figure, runs in log time, ranks, runs at rest."""
+"""What lesson 11 measured at length: the published figure, runs in log time, ranks, where runs rest."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ def ranks(n_T: str, d: int, *, trials: int, seed: int) -> dict[str, Tensor]:
     return found
 
 
-# What the published figure owes to each of its parts, and what a run is at rest. Their functions are their
-# own: a stored sweep is tied to those that it was made with.
+# What the published figure owes to each of its parts. These sweeps have functions of their own: a stored
+# sweep is tied to those that it was made with.
 
 
 def without_eps(size: str, variant: str, *, trials: int, seed: int) -> dict[str, Tensor]:
@@ -183,16 +183,6 @@ def stepped(KQ, tokens, steps: int, lr: float, attend=softmax, ridge: float = EP
         norm = g.flatten(2).norm(dim=2)[..., None, None] + added
         KQ = KQ - lr * torch.where(norm > 0, g / norm, 0.0)
     return KQ
-
-
-def kkt(KQ: Tensor, tokens: data.TokenData) -> Tensor:
-    """||(MQ, M'K) - 2 eps (K, Q)|| / (2 eps ||(K, Q)||), (trials,): zero at rest."""
-    return gradient(KQ, tokens).square().sum((0, -1, -2)).sqrt() / (
-        2 * EPS * KQ.square().sum((0, -1, -2)).sqrt()
-    )
-
-
-REST_SIZES = {"published": (6, 8, 10), "other": (4, 5, 14), "more": (10, 6, 8)}
 
 
 def convex_rest(A: np.ndarray, F: np.ndarray, eps: float) -> np.ndarray:
@@ -245,76 +235,6 @@ def selection(h: Tensor, tokens: data.TokenData) -> tuple[Tensor, np.ndarray, np
     return selected, (problem.a[..., :, None] * problem.b[..., None, :]).numpy(), F
 
 
-def longest_stable(KQ: Tensor, tokens: data.TokenData) -> Tensor:
-    """The longest steps at which rest is stable, (trials, 1, 1): 2 eps over the largest curvature."""
-    K, Q = KQ.numpy()
-    h = tokens.compare(tokens.z @ (KQ[0] @ KQ[1].mT).mT)
-    _, A, F = selection(h, tokens)
-    found = []
-    for k, q, a, f in zip(K, Q, A, F, strict=True):
-        force = np.maximum(f, 0) * np.exp(-np.einsum("mde,de->m", a, k @ q.T))
-        rows = np.concatenate([a @ q, np.swapaxes(a, 1, 2) @ k], axis=1).reshape(len(a), -1)
-        found.append(2 * EPS / np.linalg.norm(np.sqrt(force)[:, None] * rows, 2) ** 2)
-    return torch.tensor(found)[:, None, None]
-
-
-def attraction(W: np.ndarray, A: np.ndarray, F: np.ndarray) -> float:
-    """The largest rho |F_j| exp(1 - <A_j, W>) over the tokens with F_j < 0, at the minimum W of J: 0 if none.
-
-    rho is by how much the lead of j gives way to a unit of force along it, from the second derivatives of
-    J / 2 eps at the balanced (K, Q) with K Q^T = W.
-    """
-    if not (F < 0).any():
-        return 0.0
-    U, s, Vt = np.linalg.svd(W)
-    K, Q = U * np.sqrt(s), Vt.T * np.sqrt(s)
-    leads = np.einsum("mde,de->m", A, W)
-    a = np.concatenate([A @ Q, np.swapaxes(A, 1, 2) @ K], axis=1).reshape(len(A), -1)
-    lam = np.where(F > 0, F * np.exp(-leads) / (2 * EPS), 0.0)
-    S, d = np.einsum("m,mde->de", lam, A), len(W)
-    S = S / max(1, np.linalg.norm(S, 2))
-    H = (a.T * lam) @ a + np.kron(np.block([[np.eye(d), -S], [-S.T, np.eye(d)]]), np.eye(d))
-    rho = np.einsum("mk,kl,ml->m", a, np.linalg.pinv(H, rcond=1e-6, hermitian=True), a)[F < 0]
-    return float((rho * abs(F[F < 0]) * np.exp(1 - leads[F < 0]) / (2 * EPS)).max())
-
-
-def rest(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
-    """The public steps with exact gradients, 2,000 of length 0.1, as many of 0.003, then 30,000 of nine
-    tenths of eta*, against the minimum of the convex problem of the tokens selected at the end; and whether
-    better tokens could leave the minimum for those selected before the 30,000 stable."""
-    n, T, d = REST_SIZES[size]
-    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
-    KQ = settled(start(d, d, trials, seed), tokens, 2000, 0.1)
-    KQ = settled(KQ, tokens, 2000, 0.003)
-    before, *problems = selection(tokens.compare(tokens.z @ (KQ[0] @ KQ[1].mT).mT), tokens)
-    first = [(convex_rest(a[f > 0], f[f > 0], EPS), a, f) for a, f in zip(*problems, strict=True)]
-    for _ in range(3):
-        KQ = settled(KQ, tokens, 10_000, 0.9 * longest_stable(KQ, tokens))
-    W = KQ[0] @ KQ[1].mT
-    own, solution, h = compared(W, tokens)
-    selected, A, F = selection(h, tokens)
-    there = torch.tensor(np.stack([convex_rest(a[f > 0], f[f > 0], EPS) for a, f in zip(A, F, strict=True)]))
-    lam = torch.where(solution.dual > 1e-5 * solution.dual.amax(1, keepdim=True), solution.dual, 0.0).numpy()
-    with np.errstate(all="ignore"):
-        terms = np.where(lam > 0, lam * np.log(F / (2 * EPS * lam)), 0.0)
-    leads = np.where(F < 0, np.einsum("kmde,kde->km", A, W.numpy()), np.inf)
-    found = {
-        "own": own,  # cosine of the run with W_nuc
-        "said": geometry.cosine(there, solution.value),  # of the prediction with W_nuc
-        "near": geometry.cosine(there, W),
-        "length": torch.linalg.matrix_norm(W, "nuc"),
-        "length_there": torch.linalg.matrix_norm(there, "nuc"),
-        "length_by_dual": torch.tensor(terms.sum(1)),  # exercise 11.1; NaN where a better token has weight
-        "best": (selected == tokens.optimal).sum(-1),
-        "residual": kkt(KQ, tokens),
-        "op": torch.linalg.matrix_norm(flow.forces(W, tokens), 2),
-        "better": torch.tensor(leads.min(1)),  # least lead of a token with F < 0, infinite if there is none
-        "attraction": torch.tensor([attraction(*one) for one in first]),  # of the tokens before
-        "left": (selected != before).any(-1),  # it selected others in the meantime
-    }
-    return {name: values.double() for name, values in found.items()}
-
-
 def foretold(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
     """The problems and starts of `figure`: cosines with the SVM of their own tokens, (trials,), of the exact
     run after 2,000 steps, and of the minimum of the convex problem of these tokens."""
@@ -340,68 +260,6 @@ def balance(start: float, ratio: float, *, trials: int, seed: int) -> dict[str, 
     far = flow.follow(model, tokens, [1e13], turn=0.005, move=torch.inf, max_steps=16_000)
     path = torch.cat([early.W, far.W])
     return {"cosine": torch.stack([compared(W, tokens)[0] for W in path], -1), "reached": far.reached[-1]}
-
-
-STARTS = {  # name: (torch's start times this, step length, whether it grows like the root of the step)
-    "1": (1.0, 0.1, False),
-    "0.1": (0.1, 0.1, False),
-    "0.01": (0.01, 0.1, False),
-    "1, growing steps": (1.0, 0.1, True),
-}
-FAR = (2000, 8000, 20_000)
-
-
-def log_scaled(KQ: Tensor, X: Tensor, z: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Minus the gradient in K and Q, and in W, over the largest weight: shapes as in `downhill`."""
-    XK, zQ = X @ KQ[0], z @ KQ[1]
-    XK = XK.unflatten(1, scores.shape[1:])
-    h = (XK * zQ[:, :, None]).sum(-1)
-    winner = h.argmax(-1, keepdim=True)
-    best, log_s = scores.gather(-1, winner), torch.log_softmax(h, -1)
-    ahead, s = scores - best, log_s.exp()
-    log_weight = log_s + nn.functional.logsigmoid(-best - (s * ahead).sum(-1, keepdim=True))
-    log_weight = log_weight.scatter(-1, winner, -torch.inf)
-    force = (log_weight - log_weight.amax((-2, -1), keepdim=True)).exp() * ahead
-    force = force - s * force.sum(-1, keepdim=True)
-    up_K = X.mT @ (force[..., None] * zQ[:, :, None]).flatten(1, 2)
-    up_Q = z.mT @ (force[..., None] * XK).sum(2)
-    M = X.mT @ (force[..., None] * z[:, :, None]).flatten(1, 2)
-    return torch.stack([up_K, up_Q]), M
-
-
-def starts(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
-    """Descent without a ridge, exact however far out, K and Q normalised apart, from each of STARTS.
-
-    After FAR steps, (trials, STARTS, FAR): the nuclear cosine, the norm, singular values above 1% of the
-    largest, ||S||_op of the last 200 steps, and the part of K and Q in its direction (1: all of them).
-    """
-    n, T, d = SIZES[size]
-    tokens, runs = data.random_tokens(n, T, d, trials=trials, seed=seed), len(STARTS)
-    columns = zip(*STARTS.values(), strict=True)
-    scale, lr, grows = (torch.tensor(part).repeat_interleave(trials)[:, None, None] for part in columns)
-    KQ = scale * start(d, d, trials, seed).repeat(1, runs, 1, 1)
-    X, z, scores = (part.repeat(runs, 1, 1) for part in (tokens.X.flatten(1, 2), tokens.z, tokens.scores))
-    moved, found = 0.0, {name: [] for name in ("nuclear", "length", "rank", "c", "share")}
-    for step in range(1, FAR[-1] + 1):
-        g, M = log_scaled(KQ, X, z, scores)
-        dt = torch.where(grows, lr * step**0.5, lr) / torch.linalg.matrix_norm(g, keepdim=True)
-        KQ, moved = KQ + dt * g, moved + dt.mean(0) * M
-        if step + 200 in FAR:
-            moved = 0.0
-        if step in FAR:
-            W = KQ[0] @ KQ[1].mT
-            singular = torch.linalg.svdvals(W)
-            left, c, right = torch.linalg.svd(moved)
-            c = c[:, 0] * singular.sum(-1) / (moved * W).sum((-2, -1))
-            toward = torch.stack([left[..., 0], right[..., 0, :]])
-            share = (
-                torch.einsum("ktd,ktdm->tm", toward, KQ).square().sum(-1) / KQ.square().sum((0, -1, -2)) / 2
-            )
-            rows = {"length": singular.sum(-1), "rank": (singular > 0.01 * singular[:, :1]).sum(-1)}
-            for name, values in {**rows, "c": c, "share": share}.items():
-                found[name].append(values.view(runs, trials).T)
-            found["nuclear"].append(torch.stack([compared(one, tokens)[0] for one in W.split(trials)], -1))
-    return {name: torch.stack(values, -1).float() for name, values in found.items()}
 
 
 FAR_LEADS = (1e2, 1e4, 1e7, 1e10, 1e13)
@@ -489,30 +347,12 @@ MEASURED = [
         minutes=3,
     ),
     Measured(
-        "11.rest",
-        "the public run at rest at smaller steps, and the convex problem of its tokens",
-        rest,
-        {"size": list(REST_SIZES)},
-        trials=48,
-        batch=24,
-        minutes=4,
-    ),
-    Measured(
         "11.foretold",
         "the run of 11.figure, exact and with a ridge, against the convex problem of its tokens",
         foretold,
         {"size": list(SIZES)},
         trials=80,
         batch=20,
-        minutes=1,
-    ),
-    Measured(
-        "11.starts",
-        "descent without a ridge from large and small starts: where it is after 20,000 steps",
-        starts,
-        {"size": list(SIZES)},
-        trials=40,
-        batch=40,
         minutes=1,
     ),
     Measured(
