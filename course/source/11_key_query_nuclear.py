@@ -988,9 +988,9 @@ show(
 # **Figure 4.** Mean ranks of the feasible ones of 40 problems (at n, T = 15, 5 and $d = 3$ there is one);
 # below, the percentage of infeasible problems. Orange: values above $10^{-7}$, solved to gap $10^{-3}$.
 #
-# At $n = d = 15$, $T = 5$ the count by $10^{-7}$ is above 12 with our solver stopped early, and the mean
-# certified rank is below 5: the count measures where a solver stops. At $d = 1$, where tokens are $\pm 1$,
-# all our problems are infeasible, and so none has a rank.
+# At $n = d = 15$, $T = 5$ the count by $10^{-7}$ is above 12 if our solver stops at gap $10^{-3}$, and below
+# 5, like the mean certified rank, if it stops at $10^{-7}$: the count measures where a solver stops. At $d =
+# 1$, where tokens are $\pm 1$, all our problems are infeasible, and so none has a rank.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
