@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.optimize import nnls
 from scipy.special import expit, log_softmax, ndtr, softmax
@@ -314,22 +313,14 @@ def lost_of(found) -> Lost:
     return Lost(pulls, hold[lost], back[lost], flow[lost])
 
 
-def lost_runs(fresh: bool = False) -> Lost:
-    """From the stored sweeps 13.returns and 13.again, or from 13.fresh, both kinds of heads."""
-    names = ("13.fresh",) if fresh else ("13.returns", "13.again")
-    found = xr.concat([measured(name).load().squeeze("steps") for name in names], "d")
+def lost_runs() -> Lost:
+    """From the stored sweeps 13.fresh, 13.fresh_rest and 13.fresh_flow, both kinds of heads."""
+    found = measured("13.fresh").load()
     for name in ("rest", "flow"):
-        more = measured(f"13.fresh_{name}" if fresh else f"13.{name}").load().squeeze("steps")
-        found = found.assign(more.sel(d=found.d))
-    parts = [found.sel(kind=kind).squeeze("eta") for kind in found.kind] if fresh else [found]
+        found = found.assign(measured(f"13.fresh_{name}").load())
+    found = found.squeeze(("steps", "eta"))
+    parts = [found.sel(kind=kind) for kind in found.kind]
     return lost_of({name: np.concatenate([A for part in parts for A in part[name].values]) for name in found})
-
-
-def drawn_runs(d: int, *, trials: int, seed: int) -> Lost:
-    """Problems with gelu, followed here and now: where all hold, flow from step 3,000 on; `back` is nan."""
-    parts = (f(d, 3000, trials=trials, seed=seed) for f in (return_runs, rest_shares, flow_returns))
-    found = {name: A for part in parts for name, A in part.items()}
-    return lost_of(found | {"back": np.full(trials, np.nan)})
 
 
 def least_Lambda(pi, K) -> float:
@@ -418,26 +409,8 @@ def head_output(V: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 MEASURED = [
     Measured(
-        "13.returns",
-        "Runs of descent with a mixture: the pulls of lost tokens, and when one is back.",
-        return_runs,
-        {"d": [4, 6, 10], "steps": [60_000]},
-        trials=300,
-        batch=50,
-        minutes=4,
-    ),
-    Measured(
-        "13.again",
-        "The same at other sizes: the pulls of lost tokens, and when one is back.",
-        return_runs,
-        {"d": [5, 7, 8], "steps": [60_000]},
-        trials=300,
-        batch=50,
-        minutes=4,
-    ),
-    Measured(
         "13.fresh",
-        "The same with two heads, half the steps' length and problems of another seed.",
+        "Runs of descent with a mixture: the pulls of lost tokens, and when one is back.",
         return_runs,
         {"kind": ["gelu", "tanh"], "eta": [0.05], "d": [5, 6], "steps": [60_000]},
         trials=200,
@@ -446,17 +419,8 @@ MEASURED = [
         minutes=2,
     ),
     Measured(
-        "13.rest",
-        "The problems of 13.returns and 13.again: the smallest share at rest of the tokens not lost.",
-        rest_shares,
-        {"d": [4, 5, 6, 7, 8, 10], "steps": [60_000]},
-        trials=300,
-        batch=50,
-        minutes=0.5,
-    ),
-    Measured(
         "13.fresh_rest",
-        "The same of the problems of 13.fresh.",
+        "The problems of 13.fresh: the smallest share at rest of the tokens not lost.",
         rest_shares,
         {"kind": ["gelu", "tanh"], "eta": [0.05], "d": [5, 6], "steps": [60_000]},
         trials=200,
@@ -465,17 +429,8 @@ MEASURED = [
         minutes=0.25,
     ),
     Measured(
-        "13.flow",
-        "The problems of 13.returns and 13.again: when flow from step 3,000 on has a lost token back.",
-        flow_returns,
-        {"d": [4, 5, 6, 7, 8, 10], "steps": [60_000]},
-        trials=300,
-        batch=50,
-        minutes=1,
-    ),
-    Measured(
         "13.fresh_flow",
-        "The same of the problems of 13.fresh.",
+        "The problems of 13.fresh: when flow from step 3,000 on has a lost token back.",
         flow_returns,
         {"kind": ["gelu", "tanh"], "eta": [0.05], "d": [5, 6], "steps": [60_000]},
         trials=200,

@@ -5,8 +5,7 @@ ratios of attention. Argued in the lesson, and tested on seeds and sizes of its 
 times N = ||W_dir||, are 0 or the SVM's leads; convex y f keeps one token, concave y f a mixture; a ReLU
 mixture of m tokens has m - 1 units at their kink; d pi / d log t = pi (1 - K pi) foresees, from the pulls of
 one moment, when a dropped token is back, and gradient flow bears it out to 3e12 steps: always if Lambda is
-below 1, seldom if it is above; the sum over the dropped tokens, solved at the path's own radius, gives W, and
-w_3 as 1 / R.
+below 1, seldom if it is above; the sum over the dropped tokens, solved at the path's own radius, gives W.
 """
 
 import numpy as np
@@ -62,7 +61,7 @@ def test_every_rate_is_foreseen_by_the_svm_of_the_kept_set(size, activation):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_convex_head_keeps_one_token_for_one_label_and_mixes_for_the_other(size):
-    drawn, head = problem(*size, trials=20, scale=2.0)
+    drawn, head = problem(*size, trials=12, scale=2.0)
     s = mixtures.best_mixture(head, drawn)
     several = (s > 0).sum(-1) > 1
     plus = drawn.y > 0
@@ -101,71 +100,6 @@ def test_the_sum_solved_at_the_paths_own_radius_is_w(d, seed):
     assert fair.sum() >= 20
     assert (off[fair] < 0.2).double().mean() > 0.97
     assert off[fair].median() < 1e-3
-
-
-def ends(tokens: data.TokenData, V: torch.Tensor, radii=lesson_13.RADII[:16]) -> list[tuple[np.ndarray, ...]]:
-    """(W_dir, W_fin, F, q, s) at the end of each path, for heads gelu(4 V x); matrices as vectors.
-
-    s are the shares of the kept tokens at rest, exactly 0 on the others. F has the rows (x_ia - x_it) z_i^T
-    of the support tokens, less their parts along the equality rows, and q_t = c_it s_ia exp(-(x_ia -
-    x_it)^T W_fin z_i). All c_it of support tokens have to be positive.
-    """
-    trials, n, _, d = tokens.X.shape
-    head = heads.MLPHead(d, d, trials, "gelu", 4.0, init=V)
-    found = lesson_13.read(tokens, head, "logistic", radii)
-    shares = mixtures.on_face(head, tokens, found.log_s.exp() * found.kept)
-    prices = mixtures.costs(head, tokens, shares)
-    each = zip(tokens.X, tokens.z, found.kept, shares, prices, found.solution.value, strict=True)
-    parts = []
-    for run in each:
-        X, z, kept, s, cost, W_dir = (A.numpy() for A in run)
-        at = np.arange(n), kept.argmax(axis=1)
-        rows = ((X[at][:, None] - X)[..., None] * z[:, None, None]).reshape(*X.shape[:2], -1)
-        back, log_s = np.linalg.pinv(rows[kept]), np.log(np.where(kept, s, 1.0))
-        W_fin = back @ (log_s[at][:, None] - log_s)[kept]
-        support = ~kept & (rows @ W_dir.ravel() < 1 + 1e-5)
-        q = (cost * s[at][:, None] * np.exp(-rows @ W_fin))[support]
-        F = rows[support] - rows[support] @ back @ rows[kept]
-        parts.append((W_dir.ravel(), W_fin, F, q, s))
-    return parts
-
-
-def test_the_third_part_is_approached_as_one_over_r():
-    """A row each: what W_fin + w(R) has besides w_3 and W_dir, a quarter of it left at four times R."""
-    drawn, head, _ = lesson_13.problem("gelu", 8, 30, 14)
-    parts = ends(drawn, head.V)
-    s = torch.tensor(np.array([part[4] for part in parts]))
-    far = mixtures.mixture_path(head, drawn, s, [32, 128, 512, 2048, 8192])["W"][-2:].flatten(-2).numpy()
-    ratios = []
-    for run, (W_dir, W_fin, F, q, _) in enumerate(parts):
-        multipliers = np.linalg.lstsq(F @ F.T, np.ones(len(q)))[0]
-        if min(q.min(), multipliers.min()) > 0 and np.linalg.matrix_rank(F) == len(F):
-            a = np.linalg.solve(F @ F.T, np.log(q / multipliers))
-            off = far[:, run] - W_fin - a @ F
-            off = off - np.outer(off @ W_dir / (W_dir @ W_dir), W_dir)
-            ratios.append(np.divide(*np.linalg.norm(off, axis=1)))
-    assert len(ratios) >= 20
-    assert 3.8 < np.median(ratios) < 4.1
-    assert np.mean(np.array(ratios) > 3.5) > 0.8
-
-
-@pytest.mark.slow
-def test_a_lost_token_near_half_a_percent_hurries_another():
-    """Run 74 of seed 11 loses one to .48 % only: another is back at five sixths of the time foretold."""
-    drawn, head, _ = lesson_13.problem("gelu", 6, 150, 11)
-    drawn = data.TokenData(*(A[74:75] for A in (drawn.X, drawn.z, drawn.y, drawn.v)))
-    head = heads.MLPHead(6, 6, 1, "gelu", 4.0, init=head.V[74:75])
-    marks = np.r_[3000, np.arange(25_000, 34_000, 500)]
-    flow = lesson_13.Flow(*(A[0].numpy() for A in (drawn.X, drawn.z, drawn.y, head.V)))
-    W = lesson_13.descend(drawn, head, 0.1, marks)[:, 0]
-    h = np.einsum("ntm,jm->jnt", flow.rows, W.reshape(len(W), -1))
-    s = torch.tensor(h).softmax(-1).numpy()
-    lost = s[0] < lesson_13.BAR
-    pulls = flow.pulls(~lost, h[0], 6000 / flow.steepest(h[0]))
-    foreseen = lesson_13.first_return(lambda pi, K: 1 - K @ pi, *pulls, s[0][lost], 3000, 60_000)
-    back = marks[(s[:, lost] > lesson_13.BAR).any(-1)][0]
-    assert 0.004 < s[0][lost].max() < 0.005
-    assert 0.8 < back / foreseen < 0.88
 
 
 def least_relu(inner: np.ndarray) -> np.ndarray:
@@ -252,30 +186,23 @@ def test_a_token_that_would_help_falls_by_its_lead_and_stays_out():
     assert power == pytest.approx(lead, rel=0.1)
 
 
-def test_a_kept_token_with_no_share_at_rest_is_told_apart():
-    """Run 178 keeps a token at .55 % whose share at rest is 0; the pulls foresee a return that fails."""
-    found = lesson_13.rest_shares(4, 60_000, trials=200, seed=31)
-    assert found["least"][178] < 1e-6
-    assert (found["least"] > lesson_13.BAR).double().mean() > 0.5
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("once")
-@pytest.mark.parametrize(("d", "seed"), [(7, 507), (8, 506)])
+@pytest.mark.parametrize(("d", "seed"), [(8, 506)])
 def test_the_pulls_foresee_which_runs_bring_a_token_back(d, seed):
-    found = lesson_13.return_runs(d, 30_000, trials=100, seed=seed)
+    found = lesson_13.return_runs(d, 15_000, trials=100, seed=seed)
     foreseen = np.full(100, np.inf)
     for run in np.flatnonzero((found["pi"] < 0).any(axis=-1)):
         on = found["pi"][run] != 0
         pi, K = found["pi"][run][on].astype(float), found["K"][run][np.ix_(on, on)].astype(float)
         foreseen[run] = lesson_13.first_return(
-            lambda pi, K: 1 - K @ pi, pi, K, found["s"][run][on].astype(float), 3000, 30_000
+            lambda pi, K: 1 - K @ pi, pi, K, found["s"][run][on].astype(float), 3000, 15_000
         )
     said, back = np.isfinite(foreseen), np.isfinite(found["back"])
     assert (said & back).sum() >= 2
     assert (said != back).sum() <= 6
     costs = np.where(found["costs"] < 0, found["costs"], -1).max(axis=1)
-    least = lesson_13.rest_shares(d, 30_000, trials=100, seed=seed)["least"].numpy()
+    least = lesson_13.rest_shares(d, 15_000, trials=100, seed=seed)["least"].numpy()
     rests = (found["unrest"] < lesson_13.BAR) & (least > lesson_13.BAR)
     hold = said & back & rests & (costs < -0.01) & (found["s"].max(axis=1) < 0.004)
     np.testing.assert_allclose(foreseen[hold], found["back"][hold], rtol=0.1)
@@ -295,9 +222,13 @@ def for_ever(pulls, now=3000, until=1e30):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("once")
-@pytest.mark.parametrize(("d", "seed"), [(5, 11), (7, 12), (4, 14), (8, 15)])
+@pytest.mark.parametrize(("d", "seed"), [(7, 12), (8, 15)])
 def test_flow_and_law_agree_on_who_is_ever_back(d, seed):
-    found = lesson_13.drawn_runs(d, trials=200, seed=seed)
+    parts = (
+        sweep(d, 3000, trials=200, seed=seed)
+        for sweep in (lesson_13.return_runs, lesson_13.rest_shares, lesson_13.flow_returns)
+    )
+    found = lesson_13.lost_of({name: A for part in parts for name, A in part.items()})
     law, back = for_ever(found.pulls), found.flow < 3e12
     Lambda = np.array([lesson_13.least_Lambda(*run[:2]) for run in found.pulls])
     assert (back == (law < 3e12))[found.hold].all()
@@ -307,23 +238,28 @@ def test_flow_and_law_agree_on_who_is_ever_back(d, seed):
     assert np.isfinite(law[found.hold & (Lambda > 1)]).mean() < 0.4
 
 
-def test_flow_brings_back_of_all_stored_runs_the_51_of_the_law():
-    """All 161 in which all conditions hold, followed to 3e12 steps."""
-    first, fresh = lesson_13.lost_runs(), lesson_13.lost_runs(fresh=True)
-    hold, flow = (np.r_[getattr(first, name), getattr(fresh, name)] for name in ("hold", "flow"))
-    assert (np.isnan(flow) == ~hold).all()
-    pulls = [run for run, fair in zip(first.pulls + fresh.pulls, hold, strict=True) if fair]
-    law, back = for_ever(pulls), flow[hold] < np.inf
-    assert len(law) == 161
-    assert (back == (law < 3e12)).all()
-    assert back.sum() == 51
-    ratio = flow[hold][back] / law[back]
-    assert (np.abs(ratio - 1) < 0.2).sum() == 46
-    assert 0.07 < ratio.min() < 0.09
-    assert 3.5 < ratio.max() < 4
-    Lambda = np.array([lesson_13.least_Lambda(*run[:2]) for run in pulls])
-    assert back[Lambda < 1].all()
-    assert ((Lambda < 1).sum(), back[Lambda > 1].sum()) == (33, 18)
+def test_of_the_stored_runs_the_predicted_ones_return():
+    """The 57 in which the conditions hold, by descent and by flow to 3e12 steps, and the 29 others."""
+    found = lesson_13.lost_runs()
+    assert (np.isnan(found.flow) == ~found.hold).all()
+    law, hold = for_ever(found.pulls), found.hold
+    soon, back = law < 60_000, found.back < np.inf
+    assert (hold.sum(), (~hold).sum()) == (57, 29)
+    assert (soon == back)[hold].all()
+    assert (back[hold].sum(), back[~hold].sum(), soon[~hold].sum(), (soon & back)[~hold].sum()) == (
+        6,
+        8,
+        8,
+        7,
+    )
+    flow = found.flow < np.inf
+    assert (flow == (law < 3e12))[hold].all()
+    Lambda = np.array([lesson_13.least_Lambda(*run[:2]) for run in found.pulls])
+    few, many = hold & (Lambda < 1), hold & (Lambda > 1)
+    assert (few.sum(), flow[few].sum(), many.sum(), flow[many].sum()) == (9, 9, 48, 6)
+    ratio = found.flow[flow] / law[flow]
+    assert 0.66 < ratio.min() < 0.74
+    assert 1.06 < ratio.max() < 1.14
 
 
 @pytest.mark.parametrize("harmers", [1, 2, 4])
