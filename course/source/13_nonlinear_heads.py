@@ -218,8 +218,7 @@ assert value <= top < value + 0.001, again.format("13.1")
 
 # %% [markdown]
 # With this smaller $V$ the head is convex on the triangle. A mixture of tokens 2 and 3 beats all three
-# tokens, and at this mixture your ceiling is less than 0.001 above the value: no other mixture is better by
-# more than that.
+# tokens. There your ceiling is less than 0.001 above the value, so no mixture is better by more than that.
 #
 # The next section needs the price of a little attention. Move some attention to token $t$, taken from all
 # tokens in proportion. Then $\bar x$ moves towards $x_t$, and per unit of attention a decreasing loss
@@ -312,13 +311,12 @@ print(f"best mixture {s_best}, p_fin {p_fin}, p_dir {p_dir}")
 # The kept tokens have their best shares, where moving attention among them changes nothing to first order. So
 # it is the attention left on the dropped tokens that raises the loss above its limit. By the definition of
 # the cost it does so, to first order and up to a factor, by the sum of $c_{it} s_{it}$ over the dropped
-# tokens, where $s_{it} = s_{ia} e^{-\text{lag}}$ for any kept token $a$. We sum over the dropped tokens that
-# harm, such as all support tokens.
+# tokens, with the costs at the best shares. Here $s_{it} = s_{ia} e^{-\text{lag}}$ for any kept token $a$. We
+# sum over the dropped tokens that harm, such as all support tokens.
 #
-# It remains to write the lag in terms of $w$. Let $F_t$ be a dropped token's row $(x_{ia} - x_{it}) z_i^\top$
-# less its part in the span of the equality rows; here $t$ stands for a pair $i, t$. For products such as $F_t
-# \cdot w$ we read matrices as vectors. The token's lag is then $(x_{ia} - x_{it})^\top W_{\mathrm{fin}} z_i +
-# F_t \cdot w$, and the sum becomes
+# Let $F_t$ be a dropped token's row $(x_{ia} - x_{it}) z_i^\top$ less its part in the span of the equality
+# rows; here $t$ stands for a pair $i, t$. For products such as $F_t \cdot w$ we read matrices as vectors. The
+# token's lag is then $(x_{ia} - x_{it})^\top W_{\mathrm{fin}} z_i + F_t \cdot w$, and the sum becomes
 #
 # $$\sum_t q_t e^{-F_t \cdot w}, \qquad q_t = c_{it}\, s_{ia}\, e^{-(x_{ia} - x_{it})^\top W_{\mathrm{fin}}
 # z_i}.$$
@@ -399,10 +397,10 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.5 Which tokens are kept?
 #
-# So far we took the kept tokens as given. Which tokens does $W$ keep in the paper's problems? Each problem
-# has three sequences of four tokens of norm 1, which share one $W$, and a query for each sequence. Labels are
-# random, but at least one is $-1$. The head is fixed, with $d$ hidden units and a Gaussian $V$ of $\|V\|_F =
-# 1$. `lesson_13.problem` draws 200 problems with $d = 6$, and we look at number 138 first.
+# So far we took the kept tokens as given. Which tokens does $W$ keep in the paper's problems? A problem has
+# three sequences of four tokens of norm 1, a query for each sequence, and one $W$ for all. Labels are random,
+# but at least one is $-1$. The head is fixed, with $d$ hidden units and a Gaussian $V$ of $\|V\|_F = 1$.
+# `lesson_13.problem` draws 200 problems with $d = 6$, and we look at number 138 first.
 #
 # In these problems $W$ can give any logits. So if $f$ is convex on the hull, the proposition of 13.2 says
 # where the best mixture has several tokens: just where $y f$ rises along an edge from the best token. We call
@@ -535,7 +533,7 @@ for k in (7, 11, 15):
 # sequence *mixes* if it keeps several tokens. The edge rule is wrong where a sequence mixes though no edge
 # rises from its best token, or where it does not mix though an edge rises. The column "best" counts the
 # sequences that keep just the tokens of the best mixture found. The last column counts the other sequences
-# that drop a token which helps.
+# that drop a token which helps at the best shares of the kept ones.
 
 
 # %%
@@ -651,7 +649,7 @@ show(
 # **Neither choice of descents reproduces all three published curves.** All 408 chosen descents lie above the
 # published curve of both parts at every $d$, and they agree with the curve of one token. The 141 descents
 # with no $f = 0$ agree with the curve of both parts, within their wide bands, but lie below the curve of one
-# token at every $d$. In the middle panel either choice misses a point.
+# token at every $d$. In the middle panel the 408 lie above at three of the four $d$, the 141 below at one.
 #
 # **On the accepted paths both parts fit closely**: the mean of $1 -$ correlation is at most 0.006 for every
 # head and $d$. This holds for the near-ReLU too, though 610 of its 637 accepted paths have a sequence at a
@@ -667,9 +665,9 @@ show(
 #
 # ★★★ · 30 minutes
 #
-# Let the sum of 13.3 run over the support tokens alone, with independent rows $F_t$. The shortest vector with
-# all $F_t \cdot w = 1$ is $w_{\mathrm{dir}} = \sum_t \lambda_t F_t$ (that is $W_{\mathrm{dir}}$); let all its
-# *multipliers* be $\lambda_t > 0$. Return the limit $w_3$ of the part of $w(R)$ perpendicular to
+# Let the sum of section 13.3 run over the support tokens alone, with independent rows $F_t$. The shortest
+# vector with all $F_t \cdot w = 1$ is $w_{\mathrm{dir}} = \sum_t \lambda_t F_t$ (that is $W_{\mathrm{dir}}$);
+# let all its *multipliers* be $\lambda_t > 0$. Return the limit $w_3$ of the part of $w(R)$ perpendicular to
 # $w_{\mathrm{dir}}$.
 #
 # <details><summary>Hint 1</summary>
@@ -818,7 +816,8 @@ def first_back(pull, K, s, now=3000, last=60_000, width=0.001):
 
 s_now, lost = s[early], s[early] <= 0.005
 H = 2 * lengths[early] / 0.1  # the gradient's length is H eta / 2
-pull = (costs(s_now) * s_now)[lost] / 3 * (2 * 3000 / H)  # the last is tau
+# costs at the shares of step 3,000, nearly the best of the tokens that are not lost; the last factor is tau
+pull = (costs(s_now) * s_now)[lost] / 3 * (2 * 3000 / H)
 ahead = rows[range(3), s_now.argmax(axis=1)][:, None] - rows
 F = (ahead - ahead @ np.linalg.pinv(ahead[~lost]) @ ahead[~lost])[lost]
 K, small, t = F @ F.T, s_now[lost], pull.argmin()  # t helps
@@ -853,12 +852,11 @@ show(
 #
 # **Is a lost token that helps always back?** While its pull is tiny, the pulls of the tokens that harm settle
 # at the multipliers of an SVM: that of 13.3 with just the lost tokens that harm as dropped. Then $(K\pi)_t$
-# is our token's lag $\Lambda_t$ in this SVM, and by the law its pull goes like $\tau^{1-\Lambda_t}$.
-#
-# > **Which runs return** (a heuristic). Let $\Lambda$ be the least $\Lambda_t$ of a run's lost tokens that
-# > help. *If $\Lambda < 1$*, the pull of this token grows, until its own part $-K_{tt}|\pi_t|$ brings
-# > $(K\pi)_t$ below 0 and its attention rises: while the conditions hold, a lost token returns, if $F_t$ is
-# > independent of the rows that harm. *If $\Lambda > 1$*, tiny pulls die out.
+# is our token's lag $\Lambda_t$ in this SVM, and by the law its pull goes like $\tau^{1-\Lambda_t}$. Let
+# $\Lambda$ be the least $\Lambda_t$ of a run's lost tokens that help. **If $\Lambda < 1$**, the pull of that
+# token grows, until its own part $-K_{tt}|\pi_t|$ brings $(K\pi)_t$ below 0 and its attention rises. So while
+# the conditions hold, we expect a lost token back, if $F_t$ is independent of the rows that harm. **If
+# $\Lambda > 1$**, tiny pulls die out.
 #
 # <details><summary>Why an SVM?</summary>
 #
@@ -870,13 +868,13 @@ show(
 # </details>
 #
 # **Does the law predict all returns?** `lesson_13.lost_runs` has stored 86 other runs of descent that after
-# 3,000 steps mix and have lost a token that helps. A run is *back* when a lost token has 1/2 % again. Where
-# the conditions of the law hold at step 3,000, the runs also go on by gradient flow.
+# 3,000 steps mix and have lost a token that helps. A run is back when a lost token has 1/2 % again. Where the
+# conditions of the law hold at step 3,000, the run also goes on by gradient flow.
 #
 # <details><summary>The conditions in numbers, at step 3,000</summary>
 #
 # Each token that is not lost has its best share to within 0.005, and this share is above 0.005. No negative
-# cost is above $-0.01$. No lost token has more than 0.4 %. These numbers were chosen on earlier runs.
+# cost is above $-0.01$. No lost token has more than 0.4 %. These numbers were chosen on other runs, before.
 # </details>
 
 
@@ -935,7 +933,7 @@ progress("13")
 # | which tokens are kept | those of the best mixture found | gelu: 2,127 of 2,313; tanh: 2,224 of 2,334 |
 # | $W$ at $R = 32$, given these | $W_{\mathrm{fin}} + w(R)$ | within 0.01 in 97% of accepted paths there |
 # | the three published curves | reproduced | by neither choice of descents, 408 or 141 |
-# | return of a lost token (13.8) | the law | just the 6 of 57; by flow the 15 of 57 |
+# | which runs return (13.8) | by the law | just these: 6 of 57 runs, by flow 15 of 57 |
 #
 # Rows 1, 2: sequences of accepted paths, 771 (gelu) and 778 (tanh) of 800. Row 3: gelu, $d = 6$. Row 5: runs
 # in which the conditions hold at step 3,000.
