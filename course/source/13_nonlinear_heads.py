@@ -460,8 +460,8 @@ print(f"accepted: {accept.sum()} of 200 paths")
 # second sequence keeps its best token and the two tokens to which an edge rises.
 #
 # Are these the tokens of the best mixture? `mixtures.best_mixture` looks for it by ascent from five starts.
-# Where $y = -1$ and $f$ is sure to be convex, your ceiling tells whether the mixture found is best. We try
-# the problems 100 to 139.
+# Where $y = -1$ and $f$ is sure to be convex, your ceiling tells whether the mixture found is best. We try 40
+# problems.
 
 
 # %%
@@ -543,7 +543,7 @@ certified = (stored.accepted > 0) & (stored.error < 0.1)  # error: the largest |
 accepted = certified.values[..., None]  # heads, d, problems, sequences
 mix, edge, best_kept = stored.kept.values > 1, stored.rises.values > 0, stored.best.values > 0
 wrong, helper = accepted & (mix != edge), stored.cost.values < -1e-9
-print("           sequences  edge rises   mix  rule wrong   best  not best, and one helps")
+print("            sequences  edge rises   mix  rule wrong   best  not best, and one helps")
 for k, name in enumerate(("gelu", "tanh")):
     for sign in (1, -1):
         counted = accepted[k] & (stored.label.values[k] == sign)
@@ -559,7 +559,7 @@ print(f"{len(lag)} drop a token that helps: its SVM lag (13.3) is above 1.001 in
 #
 # **Which tokens?** Mostly those of the best mixture found: in 2,127 of 2,313 sequences with gelu and in 2,224
 # of 2,334 with tanh. The most frequent exception, in 159 sequences, is gelu with the label $+1$. There the
-# path keeps one token though another is better: it is only locally best.
+# path keeps one token but misses a better mixture or token: it is only locally best.
 #
 # **How can a path drop a token that helps, as 81 sequences do?** Even where $y f$ is concave, so that it has
 # no false maxima over $s$, there may be some over $W$. A dropped token has a share of about
