@@ -1,4 +1,4 @@
-"""Lesson 16: dual variables, new sentences, chains; and, at length, data with cycles."""
+"""Lesson 16: dual variables, new sentences, chains, sequences that stay wrong; and data with cycles."""
 
 import dataclasses
 import functools
@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from course.replicate.stored import Measured
-from mini_attn import geometry, next_token, svm, train, vocabulary
-
-V = 20  # as published
+from mini_attn import geometry, svm, vocabulary
 
 
 def stack(some):
@@ -32,20 +30,20 @@ def weights(data):
     return w
 
 
-@functools.lru_cache(maxsize=1)  # `foretell` asks again for each length of sentences
+@functools.lru_cache(maxsize=1)  # `predict_next` asks again for each length of sentences
 def dual_variables(data, W_hat):
-    """lambda_r as [trial, q, a, b], W~ as [trial, q, a], and M's blocks [trial, q, a, b], one for each q."""
+    """lambda_r as [trial, q, a, b], and W~ as [trial, q, a]."""
     height, unit = W_hat.mT, torch.eye(W_hat.shape[-1])
     w = weights(data) * (height[..., :, None] - height[..., None, :] < 1 + 1e-5)  # tight rows only
     offset = torch.zeros_like(height)
     for _ in range(40):  # Newton's method for W~, with steps of at most 1
         dual = w * (offset[..., None, :] - offset[..., :, None]).exp()
-        M = torch.diag_embed((dual + dual.mT).sum(-1)) - dual - dual.mT
+        slope = torch.diag_embed((dual + dual.mT).sum(-1)) - dual - dual.mT
         wrong = dual.sum(-1) - dual.sum(-2) - height  # sum of lambda_r r, less W_hat
-        move = torch.linalg.solve(M + 1e-9 * unit, wrong)
+        move = torch.linalg.solve(slope + 1e-9 * unit, wrong)
         offset = offset + move / move.abs().amax(-1, keepdim=True).clamp(min=1)
     assert wrong.abs().max() < 1e-5
-    return dual, offset, M
+    return dual, offset
 
 
 def pulls_apart(data, W, W_hat):
@@ -75,44 +73,31 @@ def _winner(votes, new):
     return new.following.gather(-1, first[..., 0]), votes.amax(-1) - rest
 
 
-KINDS = (
-    "decided",
-    "one highest",
-    "tied, joined",
-    "tied, never seen",
-    "dead heat",
-    "no prediction",
-    "one token alone",
-)
+KINDS = ("decided", "one highest token", "tied", "left out")
 
 
-def foretell(new, data, W_hat):
+def predict_next(new, data, W_hat):
     """The kind of each new sequence, an index of KINDS, and what comes next by order, heights or ties.
 
-    Heights are alike within 0.02. In a dead heat the two largest shares are foretold as equal: what comes
-    next is then left open, and the token returned means nothing.
+    Left out are ties whose two largest shares come out equal, or of which nothing is known, and sequences of
+    one repeated token; what is returned as their next token means nothing.
     """
-    above, (dual, offset, _) = vocabulary.priorities(data), dual_variables(data, W_hat)
+    above, (dual, offset) = vocabulary.priorities(data), dual_variables(data, W_hat)
     height, rows = at_tokens(W_hat.mT, new), dual > 1e-4
-    top = height > height.amax(-1, keepdim=True) - 0.02
+    top = height > height.amax(-1, keepdim=True) - 1e-4
     both, same = top[..., :, None] & top[..., None, :], new.tokens[..., :, None] == new.tokens[..., None, :]
     decided = (at_pairs(vocabulary.closure(above), new) | same).all(-1).any(-1)
-    joined = (at_pairs(vocabulary.closure(rows | rows.mT), new) | same | ~both).all(-1).all(-1)
-    strange = (~at_tokens(above.any(-1) | above.any(-2), new) | ~top).all(-1)
+    connected = (at_pairs(vocabulary.closure(rows | rows.mT), new) | same | ~both).all(-1).all(-1)
+    strange = (~at_tokens(above.any(-1) | above.any(-2), new) | ~top).all(-1)  # no relation names them
     copies = same.sum(-1).double().log().masked_fill(~top, -torch.inf)
-    by_law, law_leads = _winner(copies + at_tokens(offset, new), new)
-    by_copies, copies_lead = _winner(copies, new)
+    by_rows, lead_by_rows = _winner(copies + at_tokens(offset, new), new)
+    by_copies, lead_by_copies = _winner(copies, new)
+    known = torch.where(connected, lead_by_rows > 1e-6, strange & (lead_by_copies > 1e-6))
     tied = (both & ~same).any(-1).any(-1)
-    kind = torch.full(decided.shape, 5)
-    kind[tied & joined] = 2
-    kind[tied & joined & (law_leads < 1e-6)] = 4
-    kind[tied & ~joined & strange] = 4
-    kind[tied & ~joined & strange & (copies_lead > 0.01)] = 3
-    kind[~tied & ~decided] = 1
-    kind[decided] = 0
-    kind[same.all(-1).all(-1)] = 6  # nothing to decide
-    highest, _ = _winner(height, new)
-    return kind, torch.where(kind == 2, by_law, torch.where(kind == 3, by_copies, highest))
+    kind = torch.where(decided, 0, torch.where(~tied, 1, torch.where(known, 2, 3)))
+    kind[same.all(-1).all(-1)] = 3  # nothing to decide
+    in_tie = torch.where(connected, by_rows, by_copies)
+    return kind, torch.where(kind == 2, in_tie, _winner(height, new)[0])
 
 
 def chains(lengths, V=20):
@@ -126,130 +111,72 @@ def chains(lengths, V=20):
     return vocabulary.NextTokens(torch.eye(V, dtype=torch.float64), follow, drawn, follow[drawn[:, 0]])
 
 
-def constant_steps(data, W_ov, eta, steps=500, every=50):
-    """log(L - L_inf), (records, runs, trials), in stage two from 0 by steps of length eta (runs, trials)."""
-    data, model = stack(len(eta) * [data]), next_token.NextTokenTransformer(V, V, eta.shape, W_ov=W_ov)
-    excess = []
-    for j in range(steps + 1):
-        if j % every == 0:
-            excess.append(model.log_excess(data).detach())
-        G = model.gradients(data, ["W_kq"])["W_kq"]
-        with torch.no_grad():
-            model.W_kq -= (eta / torch.linalg.matrix_norm(G))[..., None, None] * G
-    return torch.stack(excess)
+def by_lookup(data, c, steps, lr=0.1, W=None, taken=0):
+    """W_kq after growing steps of stage two, if embeddings are unit vectors and W_ov is c times its SVM.
 
-
-def off(data, model):
-    """Which sequences are wrong: under half of their attention is on optimal tokens, (trials, n) bool."""
-    return (model.attention(data) * data.optimal).sum(-1) < 0.5
-
-
-def left_on_optimal(data, W_ov, steps=400):
-    """The attention on optimal tokens after so many growing steps of stage two from 0, (trials, n)."""
-    model = next_token.NextTokenTransformer(*W_ov.shape[-2:], len(W_ov), W_ov=W_ov)
-    next_token.descend(model, data, steps, schedule=train.growing)
-    return (model.attention(data).detach() * data.optimal).sum(-1)
-
-
-def by_lookup(data, c, steps, lr=0.1):
-    """The model after growing steps of stage two from 0, if W_ov x_a is as `confident` has it.
-
-    As `descend`, five times faster: it needs E W E^T only at pairs of tokens, and looks these up. Each trial
-    needs a loser.
+    As `descend`, several times faster: the logits are looked up in W. From W after so many steps taken, or
+    from 0. Each trial needs two tokens with different next ones in some sequence.
     """
-    E, tokens, n, (V, d) = data.embeddings, data.tokens, data.tokens.shape[1], data.embeddings.shape[1:]
+    tokens, n, V = data.tokens, data.tokens.shape[1], data.embeddings.shape[-1]
     pair = (tokens * V + tokens[..., -1:]).flatten(1)  # each token with its query, (trials, n T)
     after = data.following.gather(-1, tokens.flatten(1)).view_as(tokens)
-    W, no_pairs, no_logits = E.new_zeros(len(E), d, d), E.new_zeros(len(E), V * V), E.new_zeros(len(E), n, V)
-    for j in range(1, steps + 1):
-        log_s = (E @ W @ E.mT).flatten(1).gather(-1, pair).view_as(tokens).log_softmax(-1)
-        s, winner = log_s.exp(), log_s.argmax(-1, keepdim=True)
-        log_missing, blame = next_token._blame(no_logits.scatter_add(-1, after, c * s), data.target)
-        value = -blame.gather(-1, after)  # up to a factor
-        ahead = value - value.gather(-1, winner)
-        log_weight = (log_s + log_missing[..., None]).masked_fill(ahead == 0, -torch.inf)
+    no_pairs, no_logits = (
+        torch.zeros(*shape, dtype=torch.float64) for shape in ((len(tokens), V * V), (len(tokens), n, V))
+    )
+    W = no_pairs if W is None else W.flatten(1)
+    for j in range(taken + 1, taken + steps + 1):
+        log_s = W.gather(-1, pair).view_as(tokens).log_softmax(-1)
+        s = log_s.exp()
+        probability = no_logits.scatter_add(-1, after, c * s).softmax(-1).gather(-1, after)
+        value = (after == data.target[..., None]).double() - probability  # over c, but for a constant
+        ahead = value - value.gather(-1, log_s.argmax(-1, keepdim=True))  # of the winner: exact late, too
+        log_weight = log_s.masked_fill(ahead == 0, -torch.inf)
         weight = (log_weight - log_weight.amax((1, 2), keepdim=True)).exp()
         mean, share = ((of * ahead).sum(-1, keepdim=True) for of in (s, weight))
         slopes = torch.where(ahead == 0, -s * share, weight * (ahead - mean)).flatten(1)
-        G = E.mT @ no_pairs.scatter_add(-1, pair, slopes).unflatten(-1, (V, V)) @ E
-        W = W + lr * j**0.5 * G / torch.linalg.matrix_norm(G, keepdim=True)
-    return next_token.NextTokenTransformer(V, d, len(E), W_kq=W)
+        G = no_pairs.scatter_add(-1, pair, slopes)
+        W = W + lr * j**0.5 * G / G.norm(dim=-1, keepdim=True)
+    return W.unflatten(-1, (V, V))
 
 
-def by_themselves(data, which):
-    """Each of the sequences that which (trials, n) marks as a data set of its own."""
-    k, i = which.nonzero().T
-    tokens, target = data.tokens[k, i][:, None], data.target[k, i][:, None]
-    return vocabulary.NextTokens(data.embeddings[k], data.following[k], tokens, target)
+def leads_of_losers(data, W):
+    """How far the highest of the other tokens is ahead of the optimal ones, in logits, (trials, n)."""
+    h = (data.X @ (data.z @ W.mT)[..., None])[..., 0]
+    other, optimal = (h.masked_fill(no, -torch.inf).amax(-1) for no in (data.optimal, ~data.optimal))
+    return other - optimal
 
 
-def confident(c, d, n, T, V, trials, seed):
-    """Data sets, and their W_ov: W_ov x_a is c in next(a)'s place, less c / V in all. Unit vectors if d is
-    None, else Gaussian."""
-    data, _ = vocabulary.next_tokens(n, T, V, d, queries=10, trials=trials, seed=seed)
-    columns = torch.eye(V, dtype=torch.float64)[data.following].mT - 1 / V
-    return data, c * columns @ torch.linalg.inv(data.embeddings.mT)
+def wrong_ones(data, W):
+    """Which sequences have less than half of their attention on optimal tokens, (trials, n) bool."""
+    s = (data.X @ (data.z @ W.mT)[..., None])[..., 0].softmax(-1)
+    return (s * data.optimal).sum(-1) < 0.5
 
 
-def ahead_without(data, out):
-    """How far losers are ahead of the optimal tokens at the SVM of what sequences not in `out` ask for.
-
-    Args:
-        out: (trials, n) bool, not all of a trial.
-    Returns:
-        Of the highest loser of each sequence, (trials, n), -inf for those not in `out`; and that SVM's
-        solution, (trials, d, d).
-    """
+def svm_without(data, out):
+    """The SVM of what the sequences not in `out` ask for, (trials, V, V): out (trials, n) bool, not all."""
     k, i = out.nonzero().T
     tokens, target, another = data.tokens.clone(), data.target.clone(), (~out).to(torch.int8).argmax(-1)[k]
     tokens[k, i], target[k, i] = data.tokens[k, another], data.target[k, another]  # again: nothing new asked
     rest = dataclasses.replace(data, tokens=tokens, target=target)
-    W = svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(rest))).value
-    h = (data.X @ (data.z @ W.mT)[..., None])[..., 0]
-    loser, optimal = (h.masked_fill(no, -torch.inf).amax(-1) for no in (data.optimal, ~data.optimal))
-    return (loser - optimal).masked_fill(~out, -torch.inf), W
+    return svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(rest))).value
 
 
-def stay_wrong(c, d, n=80, T=8, V=20, seeds=(3, 21), steps=400, lr=0.1):
-    """Of ten data sets a seed: how many sequences are wrong, how many of these if each is trained by itself,
-    and in how many a loser is more than 1 ahead at the SVM of the right ones; of as many others, left out at
-    random, in how many a loser is ahead, and in how many by more than 1; of the wrong ones, in how many by at
-    least 1; and the cosines of W to that SVM, of the data sets with wrong ones."""
-    total, cosines = np.zeros(6, int), []
-    for seed in seeds:
-        data, _ = confident(c, d, n, T, V, 10, seed)
-        model = by_lookup(data, c, steps, lr)
-        wrong = off(data, model)
-        by_chance = torch.rand(wrong.shape, generator=torch.Generator().manual_seed(seed)) + wrong
-        others = by_chance.argsort(-1).argsort(-1) < wrong.sum(-1, keepdim=True)
-        ahead, W_right = ahead_without(data, wrong)
-        themselves = by_themselves(data, wrong)
-        alone = off(themselves, by_lookup(themselves, c, 400))
-        by_chance = ahead_without(data, others)[0]
-        counted = (wrong, alone, ahead > 1 + 1e-4, by_chance > 1e-4, by_chance > 1 + 1e-4, ahead > 1 - 1e-4)
-        total += [int(one.sum()) for one in counted]
-        cosines.append(geometry.cosine(model.W_kq.detach(), W_right)[wrong.any(-1)])
-    return total, torch.cat(cosines)
-
-
-def still_wrong(steps, *, trials, seed):
-    """At c = 0.5, how many of 80 sequences of 8 tokens are wrong after so many growing steps.
-
-    "unit_most", "gaussian_most": the most attention that one of these has on its optimal tokens, 0 if none.
-    """
-    found = {}
-    for name, d in (("unit", None), ("gaussian", V)):
-        attention = left_on_optimal(*confident(0.5, d, 80, 8, V, trials, seed), steps)
-        wrong = attention < 0.5
-        found[name] = wrong.sum(-1).float()
-        found[f"{name}_most"] = (attention * wrong).amax(-1).float()
-    return found
-
-
-def confidence(W_ov, data):
-    """How far next(a)'s logit is above all others with attention on a, the least over a, (trials,)."""
-    o, after = W_ov @ data.embeddings.mT, data.following[..., None, :]  # o: (trials, V, tokens)
-    return (o.gather(-2, after)[..., 0, :] - o.scatter(-2, after, -torch.inf).amax(-2)).amin(-1)
+def stay_wrong(c, n=80, T=8, V=20, seed=3, steps=400, later=2400):
+    """Of 20 data sets with unit vectors and W_ov = c times its SVM: how many sequences are wrong after so
+    many growing steps; of these, how many still are at the later one, and how many have Delta > 1, and 1."""
+    data, _ = vocabulary.next_tokens(n, T, V, queries=10, trials=20, seed=seed)
+    W = by_lookup(data, c, steps)
+    wrong = wrong_ones(data, W)
+    some = wrong.any(-1)
+    if not some.any():
+        return 4 * [0]
+    data = vocabulary.NextTokens(
+        data.embeddings[some], data.following[some], data.tokens[some], data.target[some]
+    )
+    wrong, W = wrong[some], by_lookup(data, c, later - steps, W=W[some], taken=steps)
+    Delta = leads_of_losers(data, svm_without(data, wrong))[wrong]
+    counted = wrong, wrong_ones(data, W) & wrong, Delta > 1 + 1e-4, abs(Delta - 1) < 1e-4
+    return [int(one.sum()) for one in counted]
 
 
 def general(n, T, tokens, d, *, trials, seed) -> vocabulary.NextTokens:
@@ -358,15 +285,5 @@ MEASURED = [
         batch=100,
         paired=("steps",),
         minutes=1,
-    ),
-    Measured(
-        "16.still_wrong",
-        "Sequences that stay wrong with little confidence, after 400 and 2,400 steps, and their attention.",
-        still_wrong,
-        {"steps": [400, 2400]},
-        trials=20,
-        batch=20,
-        paired=("steps",),
-        minutes=0.75,
     ),
 ]
