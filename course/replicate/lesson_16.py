@@ -100,6 +100,19 @@ def predict_next(new, data, W_hat):
     return kind, torch.where(kind == 2, in_tie, _winner(height, new)[0])
 
 
+def guesses(new, order):
+    """How probably two guesses are correct, (trials, n) each, from the closed order [trial, q, a, b].
+
+    By the count of the tokens below each token, less those above it (of equal counts, one at random); and by
+    chance among the tokens that no other token of the sequence is above.
+    """
+    votes = at_tokens(order.sum(-1) - order.sum(-2), new)
+    most = votes == votes.amax(-1, keepdim=True)
+    copies = (new.tokens[..., :, None] == new.tokens[..., None, :]).sum(-1)
+    free = (~at_pairs(order, new).any(-2) / copies).sum(-1)  # so many tokens, each counted once
+    return (most & new.optimal).sum(-1) / most.sum(-1), 1 / free
+
+
 def chains(lengths, V=20):
     """Under each query q a chain that ends with q: 40 sequences (a_k, a_k+1, q, q, q), or of one token."""
     draw, rows = np.random.default_rng(1), []
