@@ -152,7 +152,7 @@ def by_lookup(data, c, steps, lr=0.1, W=None, taken=0):
     return W.unflatten(-1, (V, V))
 
 
-def leads_of_losers(data, W):
+def lead_of_others(data, W):
     """How far the highest of the other tokens is ahead of the optimal ones, in logits, (trials, n)."""
     h = (data.X @ (data.z @ W.mT)[..., None])[..., 0]
     other, optimal = (h.masked_fill(no, -torch.inf).amax(-1) for no in (data.optimal, ~data.optimal))
@@ -187,7 +187,7 @@ def stay_wrong(c, n=80, T=8, V=20, seed=3, steps=400, later=2400):
         data.embeddings[some], data.following[some], data.tokens[some], data.target[some]
     )
     wrong, W = wrong[some], by_lookup(data, c, later - steps, W=W[some], taken=steps)
-    Delta = leads_of_losers(data, svm_without(data, wrong))[wrong]
+    Delta = lead_of_others(data, svm_without(data, wrong))[wrong]
     counted = wrong, wrong_ones(data, W) & wrong, Delta > 1 + 1e-4, abs(Delta - 1) < 1e-4
     return [int(one.sum()) for one in counted]
 

@@ -20,7 +20,7 @@
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (dual variables) and [lesson
 # 10](10_cross_self_attention.ipynb) (Att-SVM for $W$). About 75 minutes (110 with a pencil) with three
-# exercises, and 40 more for the optional sections 16.7, which recalls [lesson
+# exercises, and 45 more for the optional sections 16.7, which recalls [lesson
 # 07](07_local_global_tokens.ipynb), and 16.8, which recalls [lesson 13](13_nonlinear_heads.ipynb), with one
 # exercise each.
 
@@ -41,7 +41,7 @@ from course.replicate.lesson_16 import (
     chains,
     dual_variables,
     guesses,
-    leads_of_losers,
+    lead_of_others,
     predict_next,
     pulls_apart,
     stack,
@@ -215,8 +215,8 @@ assert not closure(above).diagonal(dim1=-2, dim2=-1).any()  # no token is above 
 # > (e_{\mathrm{next}(a)} - e_u)^\top W x_a \ge 1 \quad\text{for each } a \text{ and each } u \ne
 # > \mathrm{next}(a).$$
 #
-# In code `svm.next_problem` states this SVM, `collocation` makes the sequences, and `descend` takes the steps,
-# with `train.growing` as the factor $\sqrt j$.
+# In code `svm.next_problem` states this SVM, `collocation` makes the sequences, and `descend` takes the
+# steps, with `train.growing` as the factor $\sqrt j$.
 
 # %% [markdown]
 # With unit vectors a pencil solves this SVM. The product $W x_a$ is column $a$ of $W$, and in it the entry of
@@ -349,11 +349,12 @@ show(look(2.0, 10), alt=f"c = 2, step 10. {bars}")
 
 # %% [markdown]
 # **Figure 2.** Figure 1's sentences with $c = 2$, after 10 steps. Left: the attention logits under F. Right:
-# the attention of each sentence, darker for more, and on its left the probability of the answer.
+# the attention of each sentence, darker for more, and on its left the probability of the answer. The first
+# sentence still looks most at C. Move the sliders to see A overtake.
 
 # %% [markdown]
 # **On these sentences the confidence changes only how probable the answer becomes.** For all three values of
-# $c$ attention ends on the optimal tokens. Then the answer has the probability $1/(1 + 5e^{-c})$.
+# $c$ attention ends on the optimal tokens, and the answer has the probability $1/(1 + 5e^{-c})$.
 
 # %% tags=["nbval-ignore-output", "widget"]
 looks = {"style": {"description_width": "80px"}, "layout": ipywidgets.Layout(width="480px")}
@@ -508,9 +509,9 @@ for name, some in (("chains", two), ("20 data sets", data)):
 for k, (name, lengths) in enumerate(links.items()):
     print(f"{name:20s} slope per step: predicted {slope(lengths, 0.2):.4f}, fitted {fitted['chains'][k]:.4f}")
     assert abs(slope(lengths, 0.2) / slopes["chains"][k] - 1) < 1e-9, again.format("16.2")
-worst = np.abs(np.concatenate([fitted[name] / slopes[name].numpy() for name in fitted]) - 1).max()
-print("all 22 runs: the fitted slope is within 1% of the predicted one:", worst < 0.01)
-assert worst < 0.01
+ratio = np.concatenate([fitted[name] / slopes[name].numpy() for name in fitted])
+print(f"fitted over predicted slope in all 22 runs: {ratio.min():.2f} to {ratio.max():.2f}")
+assert np.abs(ratio - 1).max() < 0.005
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.4, 3.6))
@@ -541,9 +542,9 @@ show(
 # model says what follows the token with the most attention, all its copies added up. Which token is that?
 #
 # The data **decide** a sentence if one of its tokens is above each other one, by a relation under the query
-# or by what the relations imply together (`closure`). Otherwise there may still be **one highest token**, and
-# attention goes to it in the end. If several tokens are highest, they are **tied**. The leads between tied
-# tokens may stay finite, and then copies count.
+# or by what the relations imply together (`closure`). Otherwise the heights may still leave **one highest
+# token**, and attention goes there in the end. If several tokens are highest, they are **tied**. The leads
+# between tied tokens may stay finite, and then copies count.
 
 # %% [markdown]
 # ### Exercise 16.3: Who wins a tie?
@@ -615,9 +616,9 @@ assert (abs(lead - h[1] + h[2]) < 1e-4) & (said == expected) & (said == 2)
 # %% [markdown]
 # It says C, which follows B: the three Bs together get $3/5$ of the attention.
 #
-# Tokens that no relation under the query names keep the logit 0, so in a tie of such tokens the copies alone
-# decide. We leave out the other ties that no path connects, ties whose two largest shares come out equal, and
-# sentences of one repeated token.
+# Tokens that no relation under the query names keep the logit 0, so in a tie of such tokens copies decide. We
+# leave out other ties that no path connects, ties whose two largest shares come out equal, and sentences of
+# one repeated token.
 #
 # We test the predictions under a **dataset shift**, on 16,000 new sentences of 2, 3, 5 and 8 tokens where
 # training had 5. What follows the token of highest rank is correct. We compare with two guesses. **Chance**
@@ -646,7 +647,7 @@ assert counts[0, 0] == counts[0, 2]
 # %% [markdown]
 # **We have a prediction for 80 in 100 sentences, and the model says what we predict in all but one of them.**
 # Where the data decide, the answer is always correct. Where there is one highest token it is correct in 64 of
-# 100, far above chance. So heights say something true even of tokens that the data never compare. The simple
+# 100, far above chance. So heights say something true even of tokens that the data never compare. The
 # count says as much.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -662,9 +663,9 @@ assert counts[0, 0] == counts[0, 2]
 #
 # ★★☆ · 12 minutes
 #
-# Each of two sequences holds one optimal token, a, and one other token, b, which is followed by another next
-# token; one of the two is the query. (The second sequence may have other tokens than the first; we call them
-# a and b all the same.) Embeddings are unit vectors, and $W_{\mathrm{ov}} = c\,\hat W_{\mathrm{ov}}$. The
+# Each of two sequences holds one optimal token, a, and one other token, b, with another next token; one of
+# the two is the query. (The second sequence may have other tokens than the first; we call them a and b all
+# the same.) Embeddings are unit vectors, and $W_{\mathrm{ov}} = c\,\hat W_{\mathrm{ov}}$. The
 # right sequence has the attention $1 - \varepsilon$ on a, the wrong one has it on b.
 #
 # A sequence's part of the pull on the row a > b is the slope of its $\log \pi_y$ in the lead of a over b.
@@ -725,7 +726,7 @@ descend(model, one, 400, schedule=train.growing)
 W = model.W_kq.detach()
 wrong = wrong_ones(one, W)
 W_right = svm_without(one, wrong)
-Delta, cosine = leads_of_losers(one, W_right)[wrong], float(geometry.cosine(W, W_right))
+Delta, cosine = lead_of_others(one, W_right)[wrong], float(geometry.cosine(W, W_right))
 print(f"{wrong.sum()} of 80 are wrong; Delta {Delta.numpy()}; cosine of W to W_right {cosine:.3f}")
 assert (Delta.min() > 1.4) & (cosine > 0.998)
 
@@ -834,7 +835,7 @@ assert (0.0045 < apart < 0.0055) & (0.976 < found.mean() < 0.993)
 # %% [markdown]
 # On the four sequences a's lead over b ends at your root, and the leads over q and f are large. In the stored
 # data sets the mean cosine to $W_{\mathrm{dir}}$ is .989, in the paper's range. Within components $W$ is
-# about half a step from $W_{\mathrm{fin}}$; steps of fixed length come no nearer.
+# off $W_{\mathrm{fin}}$ by about half a step.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Outlook: that layer writes a text, as a Markov chain
@@ -862,8 +863,8 @@ print(f"in the Markov chain: {p[0, 1] / (p[0, 1] + p[1, 0]):.2f}")
 assert share_b < 0.05
 
 # %% [markdown]
-# **Its share goes on falling**, to .02 after 10,000 tokens, where the Markov chain itself has .31: each token
-# that is written makes its like more likely.
+# **Its share goes on falling**, to .02 after 10,000 tokens, where the Markov chain itself has .31. Each token
+# that is written makes its like more likely, and a is written more often.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.9 Claims and measurements
@@ -873,8 +874,7 @@ assert share_b < 0.05
 # | both matrices go to their SVMs (16.3, 16.4) | collocation; relations | least cosines .999; .99 |
 # | late pulls (16.5) | dual variables | within 3% of the largest in 20 data sets |
 # | rate of the excess loss (16.5) | slope $-\eta/\lVert \hat W\rVert$ | within 1% in 22 runs |
-# | new sentences (16.6) | heights; ties by dual variables and copies | all but one of 80 in 100 |
-# | correct where there is one highest token (16.6) | count: 64 in 100; chance: 37 | 64 in 100 |
+# | new sentences (16.6) | heights; ties by dual variables and copies | 12,745 of 12,746 |
 # | sequences that stay wrong (16.7) | $\Delta \ge 1$ | all 25 of the table |
 # | data with cycles (16.8) | $W_{\mathrm{fin}}$; $W_{\mathrm{dir}}$ | half a step, .005; mean cosine .989 |
 
@@ -909,8 +909,8 @@ progress("16")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# Each matrix goes in the direction of a hard-margin SVM, and of a new sentence the trained model says what
-# follows its highest token in the second one.
+# Each matrix goes in the direction of a hard-margin SVM, and the trained model says of a new sentence what
+# follows its highest token.
 #
 # - Stage one learns the **collocation**: which token follows which.
 # - Stage two learns the **partial order** of the tokens under each query. Its SVM gives the **heights**.
