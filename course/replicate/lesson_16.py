@@ -141,7 +141,7 @@ def by_lookup(data, c, steps, lr=0.1, W=None, taken=0):
         log_s = W.gather(-1, pair).view_as(tokens).log_softmax(-1)
         s = log_s.exp()
         probability = no_logits.scatter_add(-1, after, c * s).softmax(-1).gather(-1, after)
-        value = (after == data.target[..., None]).double() - probability  # over c, but for a constant
+        value = (after == data.target[..., None]).double() - probability  # over c
         ahead = value - value.gather(-1, log_s.argmax(-1, keepdim=True))  # of the winner: exact late, too
         log_weight = log_s.masked_fill(ahead == 0, -torch.inf)
         weight = (log_weight - log_weight.amax((1, 2), keepdim=True)).exp()

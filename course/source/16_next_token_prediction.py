@@ -654,9 +654,8 @@ assert counts[0, 0] == counts[0, 2]
 # ## 16.7 Where it breaks: little confidence *(optional)*
 #
 # Section 16.4's theorem asks for a stage one that is long enough. Is the direction of $W_{\mathrm{ov}}$ not
-# enough, does its length matter, too? We take $W_{\mathrm{ov}} = c\,\hat W_{\mathrm{ov}}$ with a small
-# confidence $c$. We call a sequence **wrong** if less than half of its attention is on optimal tokens, and
-# otherwise **right**.
+# enough? We take $W_{\mathrm{ov}} = c\,\hat W_{\mathrm{ov}}$ with a small confidence $c$. We call a sequence
+# **wrong** if less than half of its attention is on optimal tokens, and otherwise **right**.
 
 # %% [markdown]
 # ### Exercise 16.4: Who pulls harder?
