@@ -2,8 +2,8 @@
 # # 16 · Next-token prediction
 #
 # A language model reads a sentence and says which token of a vocabulary comes next. For this a layer of
-# attention has two things to learn, each with a matrix of its own: *which token to look at*, and *which token
-# follows it*.
+# attention has two things to learn, each with a matrix of its own: *which token follows which*, and *which
+# token of the sentence to look at*.
 #
 # **The question: in which direction does each matrix go, and what does the trained model then say about
 # sentences that it never saw?**
@@ -18,11 +18,11 @@
 # - predict how fast the loss falls;
 # - predict what a trained model says of most new sentences.
 #
-# **You need** [lesson 02](02_hard_margin_svm.ipynb) (dual variables) and [lesson
-# 10](10_cross_self_attention.ipynb) (Att-SVM for $W$). About 75 minutes (110 with a pencil) with three
-# exercises, and 45 more for the optional sections 16.7, which recalls [lesson
-# 07](07_local_global_tokens.ipynb), and 16.8, which recalls [lesson 13](13_nonlinear_heads.ipynb), with one
-# exercise each.
+# **You need** [lesson 02](02_hard_margin_svm.ipynb) (dual variables), [lesson
+# 10](10_cross_self_attention.ipynb) (Att-SVM for $W$) and, in section 16.7, [lesson
+# 07](07_local_global_tokens.ipynb) (support tokens). About 75 minutes (110 with a pencil) with three
+# exercises, and 45 more for the optional sections 16.7 and 16.8 with one exercise each; section 16.8 recalls
+# [lesson 13](13_nonlinear_heads.ipynb).
 
 # %%
 import ipywidgets
@@ -664,8 +664,8 @@ assert counts[0, 0] == counts[0, 2]
 #
 # Each of two sequences holds one optimal token, a, and one other token, b, with another next token; one of
 # the two is the query. (The second sequence may have other tokens than the first; we call them a and b all
-# the same.) Embeddings are unit vectors, and $W_{\mathrm{ov}} = c\,\hat W_{\mathrm{ov}}$. The
-# right sequence has the attention $1 - \varepsilon$ on a, the wrong one has it on b.
+# the same.) Embeddings are unit vectors, and $W_{\mathrm{ov}} = c\,\hat W_{\mathrm{ov}}$. The right sequence
+# has the attention $1 - \varepsilon$ on a, the wrong one has it on b.
 #
 # A sequence's part of the pull on the row a > b is the slope of its $\log \pi_y$ in the lead of a over b.
 # That is $s_a s_b\,(g_a - g_b)$, with attention $s$ and values $g$. (Section 16.5 left out the factor $g_a -
@@ -875,7 +875,7 @@ assert share_b < 0.05
 # | rate of the excess loss (16.5) | slope $-\eta/\lVert \hat W\rVert$ | within 1% in 22 runs |
 # | new sentences (16.6) | heights; ties by dual variables and copies | 12,745 of 12,746 |
 # | sequences that stay wrong (16.7) | $\Delta \ge 1$ | all 25 of the table |
-# | data with cycles (16.8) | $W_{\mathrm{fin}}$; $W_{\mathrm{dir}}$ | half a step, .005; mean cosine .989 |
+# | data with cycles (16.8) | $W_{\mathrm{fin}}$; $W_{\mathrm{dir}}$ | off by half a step; mean cosine .989 |
 
 # %% [markdown]
 # ## Questions
