@@ -219,14 +219,14 @@ def _winner_from_one_minus_s(h, g):
     return slopes
 
 
-def _minus_the_losers(h, g):
+def _minus_the_rivals(h, g):
     slopes = _textbook(h, g)
     slopes[np.argmax(h)] = -np.delete(slopes, np.argmax(h)).sum()
     return slopes
 
 
 def _saturated_cases(rng):
-    """Leads of 0 to 60, the winner not always the token of largest value; at last a loser of its value."""
+    """Leads of 0 to 60, the winner not always the token of largest value; at last a rival of its value."""
     cases = [(rng.normal(size=4), rng.normal(size=4))]
     for lead, winner in ((60.0, 2), (20.0, 0), (30.0, 1), (45.0, 3)):
         h = rng.uniform(0, 3, size=4)
@@ -259,17 +259,17 @@ CURE = Exercise(
         "More digits move the wall, they do not take it away: at a lead of 60 these are lost as well. Write "
         "the bracket with differences of values from the start.",
         lambda h, g: _textbook(h, g - g.mean()),
-        "You anchored at the mean of the values. That moves the wall a little; only the winner's own value, "
+        "You measured the values from their mean. That moves the wall a little; only the winner's own value, "
         "subtracted, takes it away.",
         lambda h, g: _textbook(h, g - g.max()),
-        "You anchored at the token of largest value. Anchor at the token of largest *logit*: it is the "
+        "You measured the values from the largest. Measure them from the token of largest *logit*: it is the "
         "winner's own entry that cancels, whatever its value.",
         lambda h, g: _textbook(h, g - g[0]),
-        "You anchored at token 0. Anchor at the token of largest logit, which need not be the first.",
+        "You measured the values from token 0. Take the token of largest logit, which need not be the first.",
         lambda h, g: _textbook(h, g - 1),
         "You subtracted 1. That is the winner's value in the example only: subtract the winner's own.",
-        _minus_the_losers,
-        "That cures the winner's entry. A loser of the same value cancels too: its g_t - f is as small.",
+        _minus_the_rivals,
+        "That cures the winner's entry. A rival of the same value cancels too: its g_t - f is as small.",
         _winner_at_zero,
         "The winner's entry is missing. g_a - g_a is 0, its gradient is not: the entries sum to 0.",
         _winner_from_one_minus_s,
@@ -297,7 +297,7 @@ def _away(point):
 
 
 def _broken_with(point=_nearest, escapes=lambda k, n: k @ n < n @ n, sign=1.0, origin=lambda keys: 0):
-    """Away from the point of the losers' hull nearest to an origin, at length one, if the winner keeps up."""
+    """Away from the point of the rivals' hull nearest to an origin, at length one, if the winner keeps up."""
 
     def answer(keys):
         shifted = keys - origin(keys)
@@ -325,7 +325,7 @@ def _broken_hull_of_all(keys):
 def _broken_cases(rng):
     """Losers of which two share, or one steers alone, and others behind; some escape (level < 1), some stay.
 
-    The last: the losers surround the origin.
+    The last: the rivals surround the origin.
     """
     cases = []
     for d, foot, away, level, behind in (
@@ -333,9 +333,9 @@ def _broken_cases(rng):
         (2, (-0.7, 0.5), 0.5, 1.5, 2),
         (3, (0.5, 1.3), -0.5, -0.5, 3),
         (3, (-1.4, -0.6), 0.5, 0.997, 1),  # all leads grow, one hardly
-        (4, (5.0, 0.6), 0.3, 1.5, 0),  # the lead over the first loser grows, and more
+        (4, (5.0, 0.6), 0.3, 1.5, 0),  # the lead over the first rival grows, and more
         (3, (-0.8, 0.6), -0.6, 1.003, 2),
-        (2, (0.6, 5.0), 0.3, 1.5, 0),  # the lead over the second loser grows, and more
+        (2, (0.6, 5.0), 0.3, 1.5, 0),  # the lead over the second rival grows, and more
     ):
         frame = np.linalg.qr(rng.normal(size=(d, d)))[0]
         size = rng.uniform(0.9, 1.3)
@@ -347,8 +347,8 @@ def _broken_cases(rng):
         far = rng.uniform(1.6, 2.2, (behind, 1)) * nearest + rng.uniform(-0.5, 0.5, (behind, 1)) * across
         cases.append((np.vstack([winner, pair[0], far, pair[1]]),))
     around = rng.uniform(0, 2 * np.pi) + np.arange(4) * np.pi / 2 + rng.uniform(-0.5, 0.5, 4)
-    losers = rng.uniform(0.8, 1.5, (4, 1)) * np.stack([np.cos(around), np.sin(around)], axis=1)
-    return [*cases, (np.vstack([rng.normal(size=2), losers]),)]
+    rivals = rng.uniform(0.8, 1.5, (4, 1)) * np.stack([np.cos(around), np.sin(around)], axis=1)
+    return [*cases, (np.vstack([rng.normal(size=2), rivals]),)]
 
 
 BROKEN = Exercise(
@@ -364,25 +364,25 @@ BROKEN = Exercise(
         "Your direction is right, but does every lead of token 1 grow along it? With its true key one may "
         "fall, and then the run stays: zeros.",
         _broken_with(sign=-1.0),
-        "The sign is reversed: the losers' entries are negative, and the run moves away from their keys.",
-        _if_leads_grow(lambda growth: (growth > 0).all(), point=lambda losers: losers.mean(axis=0)),
-        "The losers do not pull alike: whoever has the larger logit pulls more, until they are level, or for "
+        "The sign is reversed: the rivals' entries are negative, and the run moves away from their keys.",
+        _if_leads_grow(lambda growth: (growth > 0).all(), point=lambda rivals: rivals.mean(axis=0)),
+        "The rivals do not pull alike: whoever has the larger logit pulls more, until they are level, or for "
         "ever. It is not the mean of their keys that counts.",
         _if_leads_grow(
-            lambda growth: (growth > 0).all(), point=lambda losers: min(losers, key=np.linalg.norm)
+            lambda growth: (growth > 0).all(), point=lambda rivals: min(rivals, key=np.linalg.norm)
         ),
-        "You took the shortest losing key for the point. It steers alone only if the other logits stay "
+        "You took the shortest key of a rival for the point. It steers alone only if the other logits stay "
         "behind. If one catches up, they share, and all leads may grow.",
         _broken_hull_of_all,
         "You took the hull of all keys. The winner's own entry is 0: its key is not in the steps.",
         _broken_with(escapes=lambda k, n: False),
-        "You return zeros on every input. Does your direction lead *away* from the losers' hull, and did you "
+        "You return zeros on every input. Does your direction lead *away* from the rivals' hull, and did you "
         "leave the winner's key, and the origin in its place, out of that hull?",
         _broken_with(origin=lambda keys: keys[0], escapes=lambda k, n: True),
         "That is where the *true* gradient goes. Without the winner's entry its key is not in the steps.",
         _broken_with(escapes=lambda k, n: k @ n < 0),
         "You ask too much: the run escapes as soon as every *lead* of token 1 grows, however slowly. Its own "
-        "logit may even fall, but less than the losers'.",
+        "logit may even fall, but less than the rivals'.",
         _if_leads_grow(lambda growth: growth.mean() > 0),
         "You judge by the mean of the leads. Every lead has to grow: the smallest one decides.",
         _broken_with(escapes=lambda k, n: k @ n > n @ n),
