@@ -138,7 +138,7 @@ widgets.sliders(
 
 # %% [markdown]
 # At $p = 0$ every token gets a third of the attention, and $f = 0.63$ is the plain mean of the values. At
-# $\|p\| = 16$ token 1 has 99.4% of the attention. Turn $p$: at which angles does the token with the most
+# $\|p\| = 16$ token 1 has 99.4% of the attention. Turn $p$ with the slider: at which angles does the token with the most
 # attention change?
 #
 # <details><summary>Answer</summary>
@@ -829,7 +829,8 @@ show(
 #
 # When do other runs break? In general the leads differ from rival to rival, so we go back to $|b|$ itself: a
 # run should break about at the step at which its *cured* run first has $|b|$ below a grain. We run 200 random
-# problems of two sizes. **Predict**: is this right to a factor of two, to 20%, or to 1%?
+# problems of two sizes, with keys of length one. **Predict**: is this right to a factor of two, to 20%, or to
+# 1%?
 
 
 # %%
@@ -947,7 +948,7 @@ print(f"without noise, the {should.sum()} runs end within about {off:.0f}° of t
 # The table takes the random problems whose winner alone is worth most, and counts a run as escaped if its
 # smallest lead is above 39 after 4,000 steps. No run escapes that should stay. Of the 74 runs that should
 # escape about 90% do. Noise holds the others back: if every entry that does not come out as exactly 0 is
-# repaired, all 74 escape, to within 5° of the direction returned.
+# repaired, all 74 escape, to within about 5° of the direction returned.
 #
 # <details><summary>Why this direction, and why this condition</summary>
 #
@@ -1000,9 +1001,9 @@ progress("05")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# A softmax chooses the token whose key lies furthest along $p$, and the textbook formula for its gradient
-# cannot be trusted once $|\sum_t s_t (g_\alpha - g_t)|$, which shrinks as the choice hardens, is about
-# $2^{-53} |g_\alpha|$; with all values measured from the winner's it can.
+# A softmax chooses the token whose key lies furthest along $p$; once it has chosen firmly, the textbook
+# formula loses the winner's entry of the gradient, which can be trusted again if all values are measured from
+# the winner's.
 #
 # - The output is $f = \sum_t s_t g_t$ with $s = \mathrm{softmax}(Kp)$. The direction of $p$ says which
 #   token is chosen; its length, an inverse temperature, sharpens the choice.
@@ -1010,7 +1011,8 @@ progress("05")
 # - At margin $\mu(p)$ and norm $R$ the gradient is at most of order $e^{-\mu(p) R}$. Under plain descent
 #   the toy's lead grows like a logarithm.
 # - The loss is bounded and not constant, hence not convex.
-# - The error pushes along the winner's key, and so it breaks a normalised run about at that point. The loss
+# - The winner's entry is lost about when $|\sum_t s_t (g_\alpha - g_t)|$ falls to $2^{-53} |g_\alpha|$. The
+#   error pushes along the winner's key, and so it breaks a normalised run about at that point. The loss
 #   does not show it.
 #
 # | claim | prediction | measured |
