@@ -138,8 +138,8 @@ widgets.sliders(
 
 # %% [markdown]
 # At $p = 0$ every token gets a third of the attention, and $f = 0.63$ is the plain mean of the values. At
-# $\|p\| = 16$ token 1 has 99.4% of the attention. Turn $p$ with the slider: at which angles does the token with the most
-# attention change?
+# $\|p\| = 16$ token 1 has 99.4% of the attention. Turn $p$ with the slider: at which
+# angles does the token with the most attention change?
 #
 # <details><summary>Answer</summary>
 #
