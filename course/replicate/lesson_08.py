@@ -1,4 +1,4 @@
-"""Lesson 08: descent in the plane; problems packed, scaled and copied; their loss; starts for the path."""
+"""Lesson 08: descent in the plane; problems packed and scaled; their loss; random starts for the path."""
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ def tokens_of(keys, scores):
 
 
 def trials_of(tokens, which):
-    """Some of the trials: which is a mask, a slice, or None to make one problem a batch of one trial."""
+    """Some of the trials: which is a slice, or None to make one problem a batch of one trial."""
     return data.TokenData(*(part[which] for part in fields(tokens)))
 
 
@@ -60,11 +60,6 @@ def unit_problems(trials, seed, n=3, T=4, d=10):
 def joined(*problems):
     """The trials of several TokenData as one."""
     return data.TokenData(*map(torch.cat, zip(*map(fields, problems), strict=True)))
-
-
-def rescaled(tokens, R):
-    """The problems with keys times R, (trials, 1): there radius 1 is each one's own R."""
-    return data.TokenData(*fields(tokens)[:-1], tokens.keys * R[..., None, None])
 
 
 def mean_loss(p, keys, scores):
@@ -90,13 +85,3 @@ def random_starts(tokens, R, times):
     p = torch.randn(trials, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     model = models.PromptAttention(d, trials, init=R * p / p.norm(dim=-1, keepdim=True))
     return regularization_path(model, copies, [R], tol=1e-4).loss[0].reshape(-1, times)
-
-
-def inwards(tokens, p, radii):
-    """Losses (radii, trials) of the branch that is followed inwards from the ray of p (trials, d)."""
-    losses = []
-    for R in radii[::-1]:
-        model = models.PromptAttention(p.shape[-1], len(p), init=R * p / p.norm(dim=-1, keepdim=True))
-        branch = regularization_path(model, tokens, [R], tol=1e-4, max_steps=400)
-        losses, p = [branch.loss[0], *losses], branch["p"][0]
-    return torch.stack(losses)

@@ -200,17 +200,13 @@ def test_the_path_jumps_and_what_follows_it_does_not(key, worse):
 
 
 @pytest.mark.parametrize(("seed", "n", "T", "d"), [(41, 3, 4, 10), (42, 5, 6, 30)])
-def test_descent_mostly_misses_where_the_path_has_left_its_branch(seed, n, T, d):
-    """At these seeds a branch from R p_hat is lower wherever descent ends elsewhere; not conversely."""
+def test_descent_misses_only_where_the_follower_is_above_the_ray(seed, n, T, d):
+    """At R = 12 the follower is above the loss of R p_hat where descent ends elsewhere; not conversely."""
     tokens, solution = feasible_problems(40, seed, n, T, d)
     trials, radii = len(tokens.y), np.geomspace(0.3, 12, 16)
     followed = regularization_path(models.PromptAttention(d, trials), tokens, radii, tol=1e-4, max_steps=300)
-    left, p = torch.zeros(trials, dtype=torch.bool), solution.value
-    for k in range(len(radii))[::-1]:
-        start = models.PromptAttention(d, trials, init=radii[k] * p / p.norm(dim=-1, keepdim=True))
-        branch = regularization_path(start, tokens, [radii[k]], tol=1e-4)
-        p = branch["p"][0]
-        left |= followed.loss[k] - branch.loss[0] > 1e-6
+    ray = models.PromptAttention(d, trials, init=12 * solution.value)(tokens).detach()
+    left = followed.loss[-1] > torch.nn.functional.softplus(-tokens.y * ray).mean(-1)
     model = models.PromptAttention(d, trials)
     optimizer = optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1)
     train.fit(model, tokens, optimizer, 5000, progress=False)
@@ -239,40 +235,6 @@ def test_descent_may_leave_a_path_that_does_not_jump(lr, steps):
     assert followed.loss[-1].item() == pytest.approx(0.5446, abs=1e-4)
     assert loss.item() == pytest.approx(0.5524, abs=1e-4)
     assert (geometry.selected_tokens(model.attention(one)) != one.optimal).any()
-
-
-def test_in_one_problem_of_1500_descent_misses_though_no_jump_is_found():
-    """Seeds 1 to 25: two where a branch from the ray is never lower and descent misses; starts leave one."""
-    drawn = [feasible_problems(60, seed, n=3, T=4, d=10) for seed in range(1, 26)]
-    parts = [[(t.X, t.z, t.y, t.v, t.keys)[k] for t, _ in drawn] for k in range(5)]
-    tokens, p = data.TokenData(*map(torch.cat, parts)), torch.cat([solution.value for _, solution in drawn])
-    model = models.PromptAttention(10, 1500)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1)
-    train.fit(model, tokens, optimizer, 5000, progress=False)
-    same = (geometry.selected_tokens(model.attention(tokens)) == tokens.optimal).all(-1)
-    missed = (~same).nonzero()[:, 0]  # of the others no path is asked
-    tokens, p = data.TokenData(*(torch.cat(part)[missed] for part in parts)), p[missed]
-    radii = np.geomspace(0.3, 12, 24)
-    outwards = models.PromptAttention(10, len(p))
-    followed = regularization_path(outwards, tokens, radii, tol=1e-4, max_steps=200).loss
-    left = torch.zeros(len(p), dtype=torch.bool)
-    for k in range(24)[::-1]:
-        start = models.PromptAttention(10, len(p), init=radii[k] * p / p.norm(dim=-1, keepdim=True))
-        branch = regularization_path(start, tokens, [radii[k]], tol=1e-4, max_steps=400)
-        p, left = branch["p"][0], left | (followed[k] - branch.loss[0] > 1e-6)
-    odd = (~left).nonzero()[:, 0].tolist()
-    assert missed[odd].tolist() == [13 * 60 + 5, 22 * 60 + 12]  # seed 14, problem 5; seed 23, problem 12
-    unit = torch.randn(40, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    unit = unit / unit.norm(dim=-1, keepdim=True)
-    beaten = []
-    for i in odd:
-        one = data.TokenData(tokens.X[i], tokens.z[i], tokens.y[i], tokens.v[i], tokens.keys[i])
-        starts = [models.PromptAttention(10, 40, init=R * unit) for R in radii[2::3]]
-        found = [
-            regularization_path(m, one, [R]).loss.min() for m, R in zip(starts, radii[2::3], strict=True)
-        ]
-        beaten.append(any(x < y - 1e-6 for x, y in zip(found, followed[2::3, i], strict=True)))
-    assert beaten == [True, False]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -305,45 +267,6 @@ def test_descent_meets_the_path_in_the_span_of_the_support_vectors(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_descents_part_in_the_span_comes_to_r_before_the_path_does(seed):
-    """R > 250: in the span descent is at r to .01 in 3 of 4, and so is nearer to it than the path is.
-
-    Where it is, and no token is late, its distance from the path is that of its part across the span and of
-    the path's delay, to 5%.
-    """
-    tokens, solution = feasible_problems(40, seed, n=3, T=4, d=10)
-    r, p_mm = offsets(tokens, solution), solution.value
-    model = models.PromptAttention(10, len(r))
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1)
-    train.fit(model, tokens, optimizer, 17_000, progress=False)
-    end = model.p.detach()
-    same = (geometry.selected_tokens(model.attention(tokens)) == tokens.optimal).all(-1)
-    rows = svm.token_problem(tokens.keys, tokens.optimal).a
-    descent, path, apart, beside, early = [], [], [], [], []
-    for i in same.nonzero()[:, 0]:
-        R, A = end[i].norm().item(), rows[i][solution.dual[i] > 1e-6]
-        assert R > 250
-        one = data.TokenData(tokens.X[i], tokens.z[i], tokens.y[i], tokens.v[i], tokens.keys[i])
-        start = models.PromptAttention(10, init=R * p_mm[i] + r[i])
-        p = regularization_path(start, one, [R], max_steps=500)["p"][0]
-        slack = (rows[i] @ p_mm[i] - 1)[solution.dual[i] <= 1e-6].min()
-        early.append(R * torch.exp(-R * slack) < 0.1)
-        apart.append((end[i] - p).norm())
-        beside.append((end[i] - A.mT @ torch.linalg.lstsq(A.mT, end[i][:, None]).solution[:, 0]).norm())
-        for q, off in ((end[i], descent), (p, path)):
-            q = A.mT @ torch.linalg.lstsq(A.mT, q[:, None]).solution[:, 0]
-            off.append((q - (q @ p_mm[i]) * p_mm[i] - r[i]).norm())
-    descent, path, apart, beside, early = map(torch.stack, (descent, path, apart, beside, early))
-    assert len(descent) > 25
-    settled = early & (descent < 0.1)
-    assert settled.sum() > len(descent) / 2
-    assert ((apart / beside.hypot(path) - 1).abs() < 0.05)[settled].all()
-    assert (descent < 0.01).double().mean() > 0.75
-    assert (descent < path / 2).double().mean() > 0.75
-    assert descent.median() < path.median() / 10
-
-
-@pytest.mark.parametrize("seed", SEEDS)
 def test_descent_and_following_are_local_where_a_search_is_global(seed):
     """At R = 50, R p_hat has a lower loss than the followed point in all trials that miss a best token."""
     tokens, solution = feasible_problems(40, seed, n=3, T=4, d=10)
@@ -358,16 +281,3 @@ def test_descent_and_following_are_local_where_a_search_is_global(seed):
     loss = torch.nn.functional.softplus(-tokens.y * ray).mean(-1)
     assert 3 <= missed.sum() <= trials / 2
     assert (loss < followed.loss[-1])[missed].all()
-
-
-@pytest.mark.parametrize("share", [0.6, 0.15])
-def test_a_head_that_wants_a_mixture_gets_a_finite_ratio(share):
-    """Head exp(-|x - c|^2): s_1 / s_2 -> share / (1 - share) within .1%, p.(k_1 - k_2) = its logarithm."""
-    keys = torch.tensor([[0.3, 0.9], [1.1, 0.2], [-0.4, -0.3]], dtype=torch.float64)
-    x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], dtype=torch.float64)
-    c = share * x[0] + (1 - share) * x[1]
-    for R, tolerance in ((15.0, 1e-3), (40.0, 1e-5)):
-        angle = best_on_circle(lambda p: ((torch.softmax(p @ keys.T, -1) @ x - c) ** 2).sum(-1), R)
-        p = R * torch.tensor([np.cos(angle), np.sin(angle)])
-        assert abs((p @ (keys[0] - keys[1])).item() - np.log(share / (1 - share))) < tolerance
-        assert p @ (keys[0] - keys[2]) > 5
