@@ -246,6 +246,9 @@ for R, a, b in zip(near, *turned, strict=True):
     print(f"measured at R = {R:5g}: path {a:6.2f}, descent {b:5.2f}, ratio {a / b:.2f}")
 assert np.abs(np.array(turned)[:, 0] / rates - 1).max() < 0.004, again.format("08.1")
 
+# %% [markdown]
+# As $R$ falls, both measured turns come to the predicted ones, and their ratio to 2.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.3 Any dimension: projected steps
 #
@@ -741,8 +744,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.7 Where it breaks *(optional)*
 #
-# Can descent go elsewhere although the follower is not left behind? This is the case that did not occur in
-# 8.5. In problem 12 of seed 23 it seems to occur.
+# Can descent go elsewhere although the follower's loss at $R = 12$ is below $c$? This case did not occur in
+# 8.5. We draw one more problem, number 12 of seed 23.
 
 # %%
 lone = kit.trials_of(kit.unit_problems(60, 23), slice(12, 13))
@@ -760,8 +763,8 @@ assert not any(beaten)
 assert alone.loss[-1, 0] < bound < descents
 
 # %% [markdown]
-# At these 8 radii no start finds anything below the follower, so it seems to be at $p(R)$. At $R = 12$ its
-# loss is below $c$, so it selects the best tokens. Descent from 0 ends at others.
+# It can. The follower's loss is below $c$, so the follower selects the best tokens; descent from 0 ends at
+# others. The path has not jumped away from the follower before, as far as 40 random starts at 8 radii show.
 
 # %% [markdown]
 # ## Questions
