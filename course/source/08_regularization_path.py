@@ -480,6 +480,7 @@ def offset_at(R, p_hat, a, weights, lam, r):
     return r
 
 
+# %%
 many = kit.joined(*(kit.unit_problems(60, seed) for seed in (1, 2, 3)))
 p_hat, a, weights, lam, r = problems = expected(many)
 trials, d = p_hat.shape
@@ -714,7 +715,7 @@ assert 8 < lengths[seen["toy"][0][:, 1].argmax()] < 12  # where the toy's path i
 
 # %% [markdown]
 # In the hexagon, where the two support vectors span the plane: there the distance falls to 0. In the toy
-# descent stays beside the path.
+# descent ends beside the path.
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10.5, 3.6))
@@ -794,7 +795,7 @@ progress("08")
 # **Do descent and the best $p$ of each length go to the same place? In direction they do where descent ends
 # at the best tokens, and only there.**
 #
-# - The path starts along descent's first step, if $g \ne 0$, and at first it turns twice as fast.
+# - The path starts along descent's first step, if $g \ne 0$, and at first its turn is twice descent's.
 # - Its direction tends to the **global** Att-SVM, if that is feasible. Far out it runs beside its ray, at an
 #   offset $r$ that the SVM and the scores predict.
 # - On its way it can jump, and a follower at local minima need not notice.
