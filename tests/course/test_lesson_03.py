@@ -116,7 +116,7 @@ def test_the_waves_stay_near_one(lesson):
 
 
 def test_muons_margin_on_other_problems(lesson):
-    """The forecast of 3.7 on other draws and at another size: within 2 percent, in the median 0.5."""
+    """The forecast of 3.6 on other draws and at another size: within 2 percent, in the median 0.5."""
     for seed, shape in ((7, (5, 8)), (8, (5, 8)), (9, (10, 15))):
         rng = np.random.default_rng(seed)
         points, truth = rng.normal(size=(6, 12, *shape)), rng.normal(size=(6, 1, *shape))
@@ -146,7 +146,7 @@ def test_sign_descent_is_trapped_from_the_longest_safe_step_on(lesson, seed):
     np.testing.assert_allclose(growth, [1, 0, 0], atol=0.01)
 
 
-SEEDS = [6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in [*range(6), *range(7, 11)])]
+SEEDS = [6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -170,38 +170,6 @@ def test_epsilon_takes_over_by_a_law_of_differences(lesson, seed, n, d):
         assert second < len(path)
         if rival < 0.97 * foretold:
             assert abs(second - first - foretold) < abs(second - first - rival)
-
-
-@pytest.mark.parametrize(("n", "d"), [(20, 6), (30, 12)])
-@pytest.mark.parametrize("seed", [1, 2, 33])
-def test_how_far_adam_comes_before_epsilon_is_a_matter_of_real_memories(lesson, seed, n, d):
-    A = lesson["random_points"](seed, n, d)
-    mu = lesson["largest_margin"](A, np.inf)[1]
-    found = []
-    for eta, beta2 in ((0.05, 0.95), (0.01, 0.99), (0.5, 0.95)):
-        step, memory = adam_step(eta, mu, 0.9, beta2)
-        path = lesson["adam"](A, round(20 / (step * mu)), eta, beta2, 1e-8)[:, 0]
-        seen = lesson["taken_over"](path, A, beta2, 1e-8)
-        found.append((seen / memory, (A @ path[seen - 1]).min() / np.abs(path[seen - 1]).max() / mu))
-    (many, share), (as_many, same), (few, less) = found
-    assert 1 < as_many / many < 1.5 < 50 * few < many  # the third has steps ten times as long
-    assert share == pytest.approx(same, abs=0.01)
-    assert less < share
-
-
-@pytest.mark.slow
-def test_torchs_defaults_have_many_memories_where_the_margin_is_narrow(lesson):
-    """log(1/eps) (log(1/beta2) / nu - 2) memories if c = 0; measured at another size: a tenth fewer."""
-    wide = np.array([lesson["random_points"](seed, 20, 6) for seed in range(4)])
-    path = lesson["adam"](wide, 73_000, np.full(4, 0.001), 0.999, 1e-8)
-    for k, A in enumerate(wide):
-        mu = lesson["largest_margin"](A, np.inf)[1]
-        step, memory = adam_step(0.001, mu, 0.9, 0.999)
-        seen = lesson["taken_over"](path[:, k], A, 0.999, 1e-8)
-        foretold = np.log(1e8) * (np.log(1 / 0.999) / (step * mu) - 2)
-        assert 0.85 < seen / memory / foretold < 0.97
-        w = path[seen - 1, k]
-        assert 0.93 < (A @ w).min() / np.abs(w).max() / mu < 0.98
 
 
 def test_adam_outlives_underflow(lesson):

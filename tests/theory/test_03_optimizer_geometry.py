@@ -249,32 +249,6 @@ def test_adams_real_step_and_that_memory_does_not_change_the_limit(eta, beta1, b
     assert (least / mu).min() > 0.99
 
 
-def test_a_long_memory_only_delays_adam_if_its_real_step_is_short():
-    """Six of forty sets, epsilon = 0: beta_2 = 0.8 makes real steps of eta_eff a_max > 0.44.
-
-    There the second half of 16,000 steps is short of the l_inf margin by 1.4 to 7 percent, as sign descent
-    may be with steps so long; beta_2 = 0.95, whose steps are a quarter as long, reaches it to 0.3 percent.
-    """
-    A = []
-    for seed in (6, 8, 27, 31, 33, 38):
-        rng = np.random.default_rng(seed)
-        axis, drawn = rng.normal(size=5), rng.normal(size=(10, 5))
-        A.append(drawn * np.sign(drawn @ axis)[:, None] + 0.3 * axis / np.linalg.norm(axis))
-    A = np.array(A)
-    ones = torch.ones(10, dtype=torch.float64)
-    mu = np.array([float(largest(data.PointData(torch.tensor(one), ones), np.inf).margin) for one in A])
-    a_max = np.abs(A).sum(-1).max(-1)
-
-    def short(eta, beta1, beta2, steps):
-        half, end = adam_runs(A, eta, beta1, beta2, [steps // 2, steps])
-        grown = end - half
-        return 1 - (grown[:, None, :] @ A.mT)[:, 0].min(-1) / np.abs(grown).max(-1) / mu
-
-    assert min(late_step(0.2, m, 0.0, 0.8) * a for m, a in zip(mu, a_max, strict=True)) > 0.44
-    assert short(0.2, 0.0, 0.8, 16_000).min() > 0.01
-    assert short(0.05, 0.9, 0.95, 40_000).max() < 0.005
-
-
 def test_long_memory_makes_the_step_size_drop_out():
     """eta_eff tends to log(1/beta2) / (2 mu), near (1 - beta2) / (2 mu), as eta grows."""
     for beta2 in (0.9, 0.99, 0.999):
@@ -307,24 +281,3 @@ def test_steepest_steps_between_the_corners(seed, rho):
         step = g.sign() * g.abs() ** (1 / (rho - 1))
         w = w + 0.1 * step / torch.linalg.vector_norm(step, rho)
     assert 0.998 < share(points, w, rho) < 1 + 1e-6
-
-
-def test_without_separation_only_sign_descent_grows_steadily():
-    """e^-w1 + e^w1 + e^-w2, 1,000 steps of 0.5: w2 ends at 500 by sign descent, 6.9 by NGD.
-
-    From (0.2, 0), where coordinate descent sees w1 alone and leaves w2 at 1.
-    """
-    ends = {}
-    for norm in (1, 2, np.inf):
-        w = np.array([0.2, 0.0])
-        for _ in range(1000):
-            g = np.array([np.exp(w[0]) - np.exp(-w[0]), -np.exp(-w[1])])
-            if norm == 1:
-                step = np.sign(g) * (np.abs(g) == np.abs(g).max())
-            else:
-                step = g / np.linalg.norm(g) if norm == 2 else np.sign(g)
-            w = w - 0.5 * step
-        ends[norm] = w[1]
-    assert ends[np.inf] == pytest.approx(500)
-    assert ends[1] == pytest.approx(1.0)
-    assert ends[2] == pytest.approx(6.9, abs=0.2)
