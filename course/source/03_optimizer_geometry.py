@@ -49,12 +49,10 @@ again = "exercise {} is not right yet: see what its check says".format
 # direction $w$ gets point $i$ right when $a_i \cdot w > 0$.
 
 # %%
-A = np.array(
-    [
-        [2.9, -0.4], [1.8, 0.8], [1.7, 1.0], [1.8, 3.1], [2.3, 3.6], [1.9, 2.5],
-        [2.1, 2.0], [2.8, 2.9], [2.0, 3.3], [2.7, 1.3], [3.2, 0.9], [3.4, 2.0],
-    ]
-)  # fmt: skip
+A = np.array([
+    [2.9, -0.4], [1.8, 0.8], [1.7, 1.0], [1.8, 3.1], [2.3, 3.6], [1.9, 2.5],
+    [2.1, 2.0], [2.8, 2.9], [2.0, 3.3], [2.7, 1.3], [3.2, 0.9], [3.4, 2.0],
+])  # fmt: skip
 y = np.tile([1.0, -1.0], 6)
 X = y[:, None] * A
 
@@ -456,11 +454,11 @@ widgets.sliders(
 # is at most $\sum_\tau \eta_\tau$ because step $\tau$ has length $\eta_\tau$. $\square$
 
 # %% [markdown]
-# Must the steps shrink? With steps of one length $\eta$ the theorem lets the margin fall short by
-# $\frac12 \eta\, a_{\max}^2 + \log n / (\eta t)$, and the first part never goes away. We compare steps of 1
-# with steps of $1 / \sqrt t$ on five sets of twenty random points in six dimensions. A run is **trapped** if
-# it ends by jumping to and fro between two vectors $w$. The table gives the margin as a share of the largest;
-# a negative share means that the points are not even separated.
+# Must the steps shrink? With steps of one length $\eta$ the theorem lets the margin fall short by $\frac12
+# \eta\, a_{\max}^2 + \log n / (\eta t)$, and the first part never goes away. We compare steps of 1 with steps
+# of $1 / \sqrt t$ on five sets of twenty random points in six dimensions. A run is **trapped** if it ends by
+# jumping to and fro between two vectors $w$. The table gives margins as shares of the largest, negative where
+# the points are not even separated.
 #
 # **Predict:** which of the three optimisers will be trapped?
 
@@ -732,7 +730,8 @@ for run in range(3):
 # percent of the largest margin (compare Zhang, Zou & Cao 2024). The third has 96 percent, and is four degrees
 # short of the limit. **Predict:** is it stuck, or slow?
 #
-# How long are Adam's steps? Not $\eta$, because both means hold older gradients, which were *larger*.
+# How long are Adam's steps really? They are not $\eta$ long, because both means hold older gradients, which
+# were *larger*.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.4: Adam's real step
@@ -787,7 +786,7 @@ check("03.4", adam_step)
 mu_inf = best[np.inf][1]
 real, memories = np.array([adam_step(eta, mu_inf, 0.9, 0.95) for eta in ETA[:3]]).T
 pace = (by_adam[-1, :3, 0] - by_adam[9_999, :3, 0]) / 10_000
-print("step, measured ", *pace.round(5), "  predicted", *real.round(5))
+print("step, measured ", *pace.round(4), "  predicted", *real.round(4))
 assert (np.abs(pace / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.4")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
@@ -1151,17 +1150,19 @@ progress("03")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# Another optimiser goes to the largest margin in another norm: the norm in which its steps are steepest.
+# An optimiser whose steps are steepest in some norm goes to the direction of largest margin in that norm, if
+# its steps shrink slowly.
 #
-# - With slowly shrinking steps this is a theorem in any norm, because the rate at which $\log L$ falls, up to
-#   second order in the step, is a bound on every margin.
+# - The reason is that the rate at which $\log L$ falls, up to second order in the step, bounds every margin.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, exactly if $\mathrm{sign}(w)\,|w|^{\rho-1}$ is a
 #   sum of its worst points, with weights that are not negative.
-# - Constant steps can trap sign descent, on the two points of exercise 03.3 only steps longer than $\log
-#   \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$. For NGD and mirror descent any constant step works.
-# - Late in our runs Adam with $\varepsilon = 0$ goes like sign descent with steps $\eta_{\mathrm{eff}}$;
-#   before, while its first squares make up the mean, like gradient descent with scaled coordinates.
-# - In our runs $\varepsilon = 10^{-8}$ takes over near step $\log(1/\varepsilon) / \nu$, $\nu =
+# - Constant steps can trap sign descent. On the two points of exercise 03.3 this takes steps longer than
+#   $\log \frac{a_1 b_2}{a_2 b_1} / \lVert a - b \rVert_1$. With NGD and mirror descent any constant step
+#   works.
+# - Late in our runs Adam with $\varepsilon = 0$ goes like sign descent with steps $\eta_{\mathrm{eff}}$.
+#   Before that, while its first squares make up the mean, it goes like gradient descent with scaled
+#   coordinates.
+# - In our runs $\varepsilon = 10^{-8}$ takes over near step $\log(1/\varepsilon) / \nu$, where $\nu =
 #   \eta_{\mathrm{eff}}\, \hat\mu_\infty$, and turns Adam towards $\ell_2$.
 #
 # | claim | prediction | measured |
