@@ -840,7 +840,7 @@ show(
 # these runs Adam goes like sign descent with a shorter step. The last two runs take nearly the same steps,
 # because $\nu$ cannot pass $\frac12 \log(1/\beta_2)$: beyond it the squares have no finite mean.
 #
-# Why do longer steps first turn towards $\ell_2$? At the start $g_t$ shrinks by about $e^{-\eta
+# Why do longer steps first turn towards $\ell_2$ (Figure 4)? At the start $g_t$ shrinks by about $e^{-\eta
 # \hat\mu_\infty}$ a step. If that is faster than $\sqrt{\beta_2}$ (not so for $\eta = 0.005$), the first
 # squares make up nearly all of the mean, and *both denominators shrink alike*, by $\sqrt{\beta_2}$ a step.
 # Adam is then gradient descent with momentum and growing steps, each coordinate scaled once and for all, and
@@ -912,7 +912,7 @@ for eta, beta2, path in runs:
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.6 Matrices: the spectral step and Muon *(optional)*
 #
-# What a network learns are matrices. What is the steepest step for a matrix? Every matrix can be written $G =
+# What a network learns are matrices. What is their steepest step? Every matrix can be written $G =
 # \sum_k \sigma_k\, \xi_k \zeta_k^\top$ with orthonormal $\xi_k$, orthonormal $\zeta_k$ and **singular
 # values** $\sigma_1 \ge \sigma_2 \ge \dots \ge 0$. The **spectral norm** $\lVert G \rVert_{\mathrm{op}}$ is
 # the largest singular value. Let $G$ be the gradient. For a step $\delta$ with $\lVert \delta
@@ -1015,7 +1015,7 @@ show(
 # %% [markdown]
 # **Figure 5.** What Muon makes of a singular value: all but the smallest ones come near one, up to waves.
 #
-# How much margin does Muon lose by the waves? We give the same six problems 1,500 equal steps of 0.05, once
+# How much margin does Muon lose? We give the same six problems 1,500 equal steps of 0.05, once
 # Muon's and once the exact spectral ones. (Muon takes its steps from a running mean of the gradients, which
 # we leave out.)
 
@@ -1035,7 +1035,7 @@ assert (margin(by_exact) / bound).min() > 0.985 > 0.9 > (margin(by_muon) / bound
 
 # %% [markdown]
 # The exact steps come within two percent of the bound, and Muon's miss 12 to 21 percent of it. The two runs
-# differ only in what replaces the singular values: one exactly, or the waves of Figure 5.
+# differ only in what replaces the singular values of $G$: exactly one, or the values of Figure 5.
 #
 # A single gradient is enough to predict the margin that is left.
 
@@ -1086,8 +1086,8 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 # %% [markdown]
 # The forecast, which needs weights $q$ that have settled, is right to one percent here. It is $\sum_k
 # \sigma_k f_k / \max_k f_k$, where $f_k$ is what Muon makes of $\sigma_k / \lVert M \rVert_F$. If all $f_k$
-# were equal, it would be the bound $B(q)$. No margin exceeds $B(q)$, so the waves cost at most the gap
-# between the two.
+# were equal, it would be the bound $B(q)$. No margin exceeds $B(q)$, so unequal $f_k$ cost at most the
+# difference.
 #
 # <details><summary>Why the forecast</summary>
 #
