@@ -186,27 +186,6 @@ def pair(n, steps, *, trials, seed):
     }
 
 
-def same_pair(stored):
-    """Whether the choice and the other token of "09.pair" are the same two at both steps, (4, trials, 8).
-
-    The other token is the one whose output at v_mm is the stored "lower".
-    """
-    same = torch.zeros(stored.choice.values[:, 0].shape, dtype=torch.bool)
-    for row, (n, (T, d)) in enumerate(SIZES.items()):
-        X, y = (torch.tensor(part) for part in problems(same.shape[1], (n, T, d), n=n))
-        pairs = []
-        for k in (0, 1):
-            choice, lower = (torch.tensor(stored[name].values[row, k, :, :n]) for name in ("choice", "lower"))
-            choice = choice.long()[..., None]
-            x = X.gather(-2, choice[..., None].expand(*choice.shape, d)).squeeze(-2)
-            v_mm = svm.solve(svm.label_problem(x, y), throw=False).value
-            outputs = y[..., None] * (X @ v_mm[:, None, :, None])[..., 0]
-            other = (outputs - lower[..., None]).abs().argmin(-1, keepdim=True)
-            pairs.append(torch.cat([choice, other], dim=-1).sort(-1).values)
-        same[row, :, :n] = (pairs[0] == pairs[1]).all(-1)
-    return same.numpy()
-
-
 MEASURED = [
     Measured(
         "09.joint",

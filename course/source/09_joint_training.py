@@ -31,7 +31,7 @@ from matplotlib.figure import Figure
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_09 import problems, same_pair
+from course.replicate.lesson_09 import problems
 from mini_attn import data, plots, svm, widgets
 
 plots.style()
@@ -574,7 +574,7 @@ def plainly(on_v, on_p, largest):
     return largest * on_v, largest * on_p
 
 
-def as_one(on_v, on_p, largest):
+def jointly(on_v, on_p, largest):
     """The two gradients over the length of both as one vector."""
     return np.hsplit(unit(np.hstack([on_v, on_p])), 2)
 
@@ -594,21 +594,20 @@ assert np.allclose(c, [[0, 0], [0, np.log(2)]], atol=1e-5), again.format("09.3")
 # %%
 runs = {
     "plain": descend(X, y, 1.0, 10_000, lr=1.0, rule=plainly),
-    "as one": descend(X, y, 1.0, 10_000, lr=0.1, rule=as_one),
+    "joint": descend(X, y, 1.0, 10_000, lr=0.1, rule=jointly),
 }
 leads = {name: np.einsum("kbd,bid->kbi", p, a) for name, (_, p) in runs.items()}  # (10,001, 2 toys, 2)
 Delta = {name: lead.min(axis=-1) for name, lead in leads.items()}
 differ = {name: lead[..., 1] - lead[..., 0] for name, lead in leads.items()}
 off_ray = {name: degrees(p) - degrees(p_rel) for name, (_, p) in runs.items()}
 print("token (2, -1)     step      Delta   leads differ by   quotient   degrees above p_rel")
-for name, steps in (("as one", [2, 36, 200, 10_000]), ("plain", [2, 28, 10_000])):
+for name, steps in (("joint", [36, 200, 10_000]), ("plain", [28, 10_000])):
     for j in steps:
         least, more = Delta[name][j, 1], differ[name][j, 1]
         numbers = j, least, more, more / least, off_ray[name][j, 1]
         print("{:6s} {:15,d} {:10.2f} {:17.2f} {:10.3f} {:21.2f}".format(name, *numbers))
-print(f"as one, at the end: ||v|| = {np.linalg.norm(runs['as one'][0][-1, 1]):.0f}")
-assert np.allclose(differ["as one"][-1], c[:, 1], atol=0.005)
-assert np.allclose(off_ray["as one"][[2, 36, 200, 10_000], 1], [-4.10, -1.19, -3.23, -1.74], atol=0.02)
+assert np.allclose(differ["joint"][-1], c[:, 1], atol=0.005)
+assert np.allclose(off_ray["joint"][[36, 200, 10_000], 1], [-1.19, -3.23, -1.74], atol=0.02)
 
 
 # %% jupyter={"source_hidden": true}
@@ -621,7 +620,7 @@ def foretold(Delta, differ):
 fig, ax = plt.subplots(figsize=(6.5, 3.6))
 some = np.unique(np.geomspace(2, 10_000, 16).astype(int))
 for k, (color, token) in enumerate(zip((BLUE, ORANGE), ("$(1, -1)$", "$(2, -1)$"), strict=True)):
-    for name, steps, style in (("as one", slice(2, None), "-"), ("plain", some, "os"[k])):
+    for name, steps, style in (("joint", slice(2, None), "-"), ("plain", some, "os"[k])):
         ax.plot(
             Delta[name][steps, k],
             abs(off_ray[name][steps, k]),
@@ -717,7 +716,7 @@ for row, (n, T, d) in enumerate([(3, 2, 5), (4, 4, 6), (6, 3, 9), (8, 3, 12)]):
     alpha, in_S = (stored[name].values[row, 1][both[row], :n] for name in ("choice", "in_S"))
     two = [unit(token_svm(X, sides, alpha.astype(int))) for sides in (np.ones(in_S.shape), in_S)]
     apart = (two[0] * two[1]).sum(axis=1) < np.cos(np.radians(8))
-    p = descend(X[apart], y[apart], 1.0, steps=3000, lr=1.0, every=300, rule=as_one)[1]
+    p = descend(X[apart], y[apart], 1.0, steps=3000, lr=1.0, every=300, rule=jointly)[1]
     # with such steps a few runs choose other tokens than the stored ones; they count too
     others += (attention(p[10], X[apart]).argmax(axis=2) != alpha[apart]).any(axis=1).sum()
     found.append(np.degrees(np.arccos(np.einsum("kbd,sbd->kbs", unit(p[[1, 10]]), np.array(two)[:, apart]))))
@@ -859,107 +858,59 @@ check("09.4", later_attention)
 # both tokens lie above the level. Which of them is left?
 
 # %%
-third = np.array([(-0.5, 0.2), (-0.5, 0.8), (-0.5, 1.2), (0.3, 0.6), (0.3, 0.3)])  # first coordinate, q
-X, y = np.stack([toy(0.0)[0]] * 5), toy(0.0)[1]
+third = np.array([(-0.5, 0.2), (-0.5, 0.8), (-0.5, 1.2), (0.3, 0.6)])  # first coordinate, q
+X, y = np.stack([toy(0.0)[0]] * 4), toy(0.0)[1]
 X[:, 2] = [[(0, q), (first, 1 + q)] for first, q in third]
-v, p = descend(X, y, 1.0, 10_000, lr=0.5, rule=as_one, every=100)
-s = attention(p, X)[:, :, 2]  # (101, 5, 2): of the third sequence
-kept, lead = s[..., 1], np.log(s[..., 1] / s[..., 0])
-Delta_toy = np.einsum("kbd,bid->kbi", p, X[:, :2, 1]).min(axis=-1)
-u = y * np.einsum("kbit,bitd,kbd->kbi", attention(p, X), X, v)
-u_min = u.min(axis=-1)
-levels = 1 + (Delta_toy[3] + 2 * np.log(10)) / (10 * u_min[3])  # u_min grows like ||v||
-print("                step 300   step 3,000: foretold, found   step 10,000")
+v, p = (path[1:, :] for path in descend(X, y, 1.0, 3000, lr=0.5, rule=jointly, every=300))
+s = attention(p, X)[:, :, 2]  # (10, 4, 2): of the third sequence, after 300, ..., 3,000 steps
+lead = np.log(s[0, :, 1] / s[0, :, 0])
+Delta_then = np.einsum("bd,bid->bi", p[0], X[:, :2, 1]).min(axis=-1)
+u_min = (y * np.einsum("bit,bitd,bd->bi", attention(p[0], X), X, v[0])).min(axis=-1)
+levels = 1 + (Delta_then + 2 * np.log(10)) / (10 * u_min)  # u_min grows like ||v||
+print("attention on the second token: step 300   step 3,000: predicted, found")
 told = []
 for k, (first, q) in enumerate(third):
     tau = max(first, 0.0)
-    told.append(later_attention(10, lead[3, k], tau, levels[k], 1 + q, q))
-    numbers = tau, q, kept[3, k], told[k], kept[30, k], kept[100, k]
-    print("tau {:.1f}, q {:.1f} {:11.3f} {:22.3f} {:6.3f} {:13.3f}".format(*numbers))
-print("q 0.2, 0.8, 1.2: angles of p at step 10,000", degrees(p[-1, :3]).round(1) + 0.0)
-assert abs(kept[30] - told).max() < 0.004, again.format("09.4")
+    told.append(later_attention(10, lead[k], tau, levels[k], 1 + q, q))
+    print(f"tau {tau:.1f}, q {q:.1f} {s[0, k, 1]:27.3f} {told[k]:23.3f} {s[-1, k, 1]:6.3f}")
+print(f"q 1.2: angle of p at step 3,000 {degrees(p[-1, 2]).round(1) + 0.0:.1f}")
+assert abs(s[-1, :, 1] - told).max() < 0.004, again.format("09.4")
 
 # %% [markdown]
-# The token with the *lower* score is left. **Well classified either way, it does not push**, and the others
-# take its lead down. Then $(0, q)$ is the choice, and $p$ goes not to $(2, 1)$, 26.6 degrees, but the relaxed
-# SVM of this choice, $(1, 0)$. (Here $g_{it} < 0$; its force dies out with $e^{-u_3}$, so it does no harm.)
-#
-# <details><summary>Why not yet 26.6 degrees, and not $1 - q$</summary>
-#
-# With $q = 0.2$ and $0.8$ the bounded rest, over $\Delta$, still keeps $p$ off 26.6, and the mixture is above
-# its limit 1, where the attention would be $1 - q$; the level says how far above.
-# </details>
+# With $q = 1.2$ the token with the *lower* score is left. **Well classified with either token, the sequence
+# does not push**, and the others take its lead down. Then $(0, q)$ is the choice, and $p$ goes not to
+# $(2, 1)$, at 26.6 degrees, but to the relaxed SVM of this choice, $(1, 0)$.
 
 # %% [markdown]
 # ## 9.8 The same on random problems *(optional)*
 #
-# First the toy once more: is the difference of $u_3$ and the level's $u_{\min} + \Delta$ bounded?
+# Do the undecided sequences of section 9.6 come near the level too? We take those outside $\mathcal S$ that are
+# undecided at step 3,000, in all 960 runs. From there exercise 09.4 predicts the better token's part of the
+# attention at step 30,000, as if the two heaviest tokens of step 3,000 were alone. We score the part that it
+# has of the two heaviest then.
 
 # %%
-late = [10, 30, 100]  # steps 1,000, 3,000, 10,000
-for k in (0, 1):
-    above = (u[late, k, 2] - u_min[late, k]).round(2)
-    print(f"q {third[k, 1]}: u_3 - u_min", above, "  Delta", Delta_toy[late, k].round(2))
-
-# %% [markdown]
-# It is: $u_3 - u_{\min}$ grows as $\Delta$ does, and stays about 2 below it.
-#
-# <details><summary>Why 2</summary>
-#
-# Sequences 2 and 3 push here: $(2, 1) = 5\, (1, -1) + 6\, (-\frac12, 1)$. Sequence 1 is idle, since its lead
-# at $(2, 1)$ is 3. As $\mu_1 = \mu_2$, the difference $u_1 - u_2$ tends to 0, and so $u_2$ is about
-# $u_{\min}$. Both factors $g$ are about $\|v\|$, so the forces $e^{-(u_{\min} + \Delta)}$ and $e^{-u_3}\, s
-# (1 - s)$ are as 5 to 6. In the end $s (1 - s) = 0.16$, and $u_3 - u_{\min} - \Delta$ is $\log(0.16 \cdot
-# \frac56)$, about $-2.01$.
-# </details>
-#
-# Now we take the sequences outside $\mathcal S$ that are undecided at step 3,000, from all 960 runs, and
-# foretell the better token's *share* of its pair, the two heaviest tokens, at step 30,000, as if the pair of
-# step 3,000 were alone. (A third token may have weight. Where another pair is the heaviest at step 30,000,
-# its share is scored; the cell counts these.) We compare three other guesses: the same with 1 for the level,
-# that the share stays as it is, and the constant that does best in hindsight.
-
-
-# %%
-# Stored too, for each run: u_min; for each sequence: choice (if undecided, the better token); lead and tau,
-# see above; upper, lower, see 09.4; output, that of the mixture at v_mm; in_S, 1 or 0. tau is NaN in the one
-# run without a p_rel.
+# Stored too, for each run: u_min; for each sequence: choice (if undecided, the better token), lead and tau of
+# section 9.7, upper and lower of exercise 09.4, and in_S, 1 or 0.
 tau, lead, choice = stored.tau.values[:, 0], stored.lead.values.copy(), stored.choice.values
 lead[:, 1] *= np.where(choice[:, 1] == choice[:, 0], 1, -1)  # that of the better token at step 3,000
-stays, found = 1 / (1 + np.exp(-lead.swapaxes(0, 1)))  # its share at the two steps
+now, found = 1 / (1 + np.exp(-lead.swapaxes(0, 1)))  # its part of the two at both steps
 outside = undecided[:, 0] & (stored.in_S.values[:, 0] == 0)
 zero, positive = outside & (tau < 1e-4), outside & (tau > 0.01)
-u_mins = stored.u_min.values
-level = (1 + (Deltas[:, 0] + 2 * np.log(10)) / (10 * u_mins[:, 0]))[..., None]
+level = (1 + (Deltas[:, 0] + 2 * np.log(10)) / (10 * stored.u_min.values[:, 0]))[..., None]
 upper, lower = stored.upper.values[:, 0], stored.lower.values[:, 0]
 foretell = np.vectorize(later_attention, otypes=[float])
 told = foretell(10.0, lead[:, 0], np.where(positive, tau, 0.0), level, upper, lower)
-with_one = told.copy()
-with_one[zero] = foretell(10.0, 0.0, 0.0, 1.0, upper[zero], lower[zero])  # 1 is the level's limit
-
-
-def within(guess, group, near):
-    """How many shares of a group of sequences are nearer to a guess than that."""
-    return (abs(found - guess) < near)[group].sum()
-
-
-def row(name, group, near):
-    """Print a group's size and how many shares the guesses hit; return the size and ours."""
-    best = guesses[np.argmax([within(guess, group, near) for guess in guesses])]
-    hits = [group.sum(), *(within(guess, group, near) for guess in (told, stays, best))]
-    print("{:12s} {:6} {:10d} {:9d} {:12d} {:8d}, {:.2f}".format(name, near, *hits, best), end="")
-    print(f"{within(with_one, group, near):23d}" if group is zero else "")
-    return hits[:2]
-
-
-guesses, same = np.linspace(0, 1, 101), same_pair(stored)
-header = "             within  sequences  foretold  as at 3,000  best constant"
-print(header + "  with 1 for the level")
-assert [row("tau = 0", zero, near)[1] for near in (0.01, 0.003)] == [335, 240], again.format("09.4")
-swapped = zero & ~same
-print(f"another pair later: {swapped.sum()}, of which within 0.01: {within(told, swapped, 0.01)}")
-assert [within(with_one, zero, near) for near in (0.01, 0.003)] == [278, 47], again.format("09.4")
-beyond = zero & (lower >= 1)  # for Figure 5
+told_with_1 = told.copy()  # 1 is the limit of the level
+told_with_1[zero] = foretell(10.0, 0.0, 0.0, 1.0, upper[zero], lower[zero])
+print("tau = 0: within   sequences   foretold   with 1 for the level   as at step 3,000")
+for near, expected in ((0.01, (335, 278)), (0.003, (240, 47))):
+    hits = [(abs(found - guess) < near)[zero].sum() for guess in (told, told_with_1, now)]
+    print("{:15} {:11} {:10} {:22} {:18}".format(near, zero.sum(), *hits))
+    assert tuple(hits[:2]) == expected, again.format("09.4")
+rest = outside & ~zero & ~positive  # a tau between, or no p_rel
+print(f"tau > 0.01: {positive.sum()}; left out: {rest.sum()}, and {(undecided[:, 0] & ~outside).sum()} in S")
+beyond = zero & (lower >= 1)
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(5.6, 4.4))
@@ -970,51 +921,20 @@ for group, marker, color, label in (
     (positive, "^", ORANGE, r"$\tau > 0.01$"),
 ):
     ax.plot(told[group], found[group], marker, color=color, markersize=4, alpha=0.5, label=label)
-ax.set(xlabel="share of the two foretold from step 3,000", ylabel="share of the two at step 30,000")
+ax.set(xlabel="part predicted from step 3,000", ylabel="part at step 30,000")
 ax.legend(loc="lower right", bbox_to_anchor=(1, 0.06))
 show(
     fig,
-    alt="The better token's share of the two at step 30,000 against the share foretold: most points lie on "
+    alt="The better token's part of the two at step 30,000 against the part predicted: most points lie on "
     "the diagonal from 0 to 1. Off it most circles are above and most triangles below. The squares, with "
     "both tokens above 1, stand over 0 or right next to it, many at the bottom, the highest at 0.55.",
 )
 
 # %% [markdown]
-# **Figure 5.** The better token's share of the two. Dashed: as foretold.
+# **Figure 5.** The better token's part of the two. On the dashed line it is as predicted.
 #
-# **With $\tau = 0$ their share is foretold within 0.01 for 335 of 491 sequences, and within 0.003 for
-# 240**; with 1 in the place of the level for 278 and 47. The next cell looks at the misses and at $\tau > 0$.
-
-# %%
-print(header)
-assert row("tau > 0.01", positive, 0.01) == [201, 134], again.format("09.4")
-for step, k in (("3,000", 0), ("30,000", 1)):
-    over = (stored.output.values[:, k] - 1) * u_mins[:, k, :, None]
-    medians = np.median(over[zero & ~beyond]), np.median((Deltas[:, k, :, None] + 0 * over)[zero & ~beyond])
-    print(f"tau = 0, a token below 1, step {step}: median", end=" ")
-    print("of u - u_min {:.1f}, of Delta {:.1f}".format(*medians))
-numbers = (found < stays)[beyond].sum(), beyond.sum(), (found < 0.01)[beyond].sum()
-print("tau = 0, both tokens above 1: {} of {} better tokens lose share, {} to below 0.01".format(*numbers))
-behind = (found - told) * (stays - found) > 0  # between the old share and told
-for name, group in (("tau = 0", zero), ("tau > 0.01", positive)):
-    miss = group & (abs(found - told) >= 0.01)
-    numbers = [which.sum() for which in (group & ~same, miss, behind & miss, (found < told) & miss)]
-    print("{}: {} with another pair later; of {} misses {} behind, {} below the line".format(name, *numbers))
-    assert numbers in ([7, 156, 127, 24], [14, 67, 27, 62]), again.format("09.4")
-between = outside & (tau >= 1e-4) & ~positive
-print(f"left out: {(undecided[:, 0] & ~outside).sum()} undecided in S, {between.sum()} with a tau between")
-
-# %% [markdown]
-# <details><summary>The misses, and tau above 0</summary>
-#
-# We take $u_{\min}$ times the mixture's output at $v_{\mathrm{mm}}$ for $u_i$: where a token is below 1, from
-# step 3,000 to 30,000 the median of $u_i - u_{\min}$ grows by as much as that of $\Delta$, as in the toy. Of
-# the 156 misses 127 lie between the share at step 3,000 and the forecast, as if late. With both tokens above
-# 1 all 28 better tokens lose share, but only 7 are below 0.01 yet.
-#
-# Of the 201 sequences with $\tau > 0.01$ 134 are foretold; but the constant 0.99 does well too (103), since
-# many have nearly decided. Of the 67 misses 62 lie below the line; we did not find out why.
-# </details>
+# **With $\tau = 0$ the prediction is within 0.01 for 335 of 491 sequences, and with 1 for the level for 278.**
+# Most misses lie above the line for $\tau = 0$, and below it for $\tau > 0.01$.
 
 # %% [markdown]
 # ## Questions
@@ -1064,8 +984,7 @@ progress("09")
 #   without end, $p$ tends to the direction of the relaxed Att-SVM for the choice with the largest label
 #   margin. A slow head with sequences outside $\mathcal S$ is not in the theorem.
 #
-# **New in the library:** [`data.toy_joint`](../mini_attn/data.py),
-# [`heads.LinearHead`](../mini_attn/heads.py) (the stored runs of the three speeds train it).
+# **New in the library:** [`data.toy_joint`](../mini_attn/data.py).
 #
 # **Next:** [lesson 10](10_cross_self_attention.ipynb): a query for each sequence, and a matrix $W$ in the
 # place of $p$.
