@@ -126,7 +126,7 @@ def _angle_of(p_1, p_2):
 
 
 def _angle_cases(rng):
-    """Three lifts between tight and relaxed, a head beyond the border, and no lift."""
+    """Three lifts between Att-SVM and relaxed, a head beyond the border, and no lift."""
     ranges = (
         ((0.4, 0.6), (0.12, 0.18)),
         ((0.9, 1.4), (0.1, 0.14)),
@@ -147,7 +147,7 @@ ANGLE = Exercise(
     cases=_angle_cases,
     misconceptions=known(
         _angle_by(head=lambda b, ratio: 0.0),
-        "That is the tight SVM: only the leads are equal. The exponents are signed output plus lead, and "
+        "That is the Att-SVM: only the leads are equal. The exponents are signed output plus lead, and "
         "sequence 3 has the output (1 + b) ||v||.",
         lambda lift, ratio: 0.0,
         "0 degrees is the relaxed SVM, for fast heads. Behind a slower one sequence 3 pushes too.",
