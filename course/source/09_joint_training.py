@@ -20,7 +20,7 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb), [lesson 02](02_hard_margin_svm.ipynb) (support
 # vectors), [lesson 05](05_softmax_attention.ipynb), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces)
 # and [lesson 08](08_regularization_path.ipynb). About 75 minutes (110 with a pencil) with three exercises,
-# and 25 more for the optional sections 9.7 and 9.8 with one.
+# and 20 more for the optional sections 9.7 and 9.8 with one.
 
 # %%
 import ipywidgets
@@ -303,7 +303,7 @@ for lift in (0.0, 0.5):
 # ## 9.4 Two lengths, one ratio
 #
 # Two paths of Figure 1 end between the Att-SVM and the relaxed one. Which direction belongs to which speed?
-# We compare forces that die out.
+# We compare forces while they die out.
 #
 # The force of a comparison is about $g_{it}\, e^{-E_{it}}$, with the *exponent* $E_{it} = u_i + p \cdot
 # a_{it}$ and the factor $g_{it} = \gamma_{i\alpha_i} - \gamma_{it}$. **A small exponent is a strong force.**
@@ -323,8 +323,8 @@ for lift in (0.0, 0.5):
 #
 # <details><summary>Why the smallest, and what this says of v</summary>
 #
-# The force of a comparison that does not push vanishes next to theirs although its factor does not, so its
-# exponent exceeds theirs without bound.
+# The force of a comparison that does not push vanishes next to the forces that remain, although its factor
+# $g_{it}$ does not. So its exponent exceeds theirs without bound.
 #
 # The force of a sequence on $v$ has the weight $|\ell'(u_i)|$ and no other factor, so its exponent is $u_i$
 # alone. The sequences with $\mu_i > 0$ have therefore the smallest $u_i$, equal to first order, and the
@@ -487,8 +487,7 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.5 Plain gradient descent
 #
-# In plain gradient descent nobody sets the speed. To which of these SVMs does $p$ go then, and how near does
-# it get?
+# In plain gradient descent nobody sets the speed. To which of these SVMs does $p$ go then, and how fast?
 #
 # From here on $\Delta$ is the smallest lead in $\mathcal S$. The force on $v$ is $|\ell'|$ times a point of
 # fixed size. The force on $p$ has two more factors: the attention $s_{it} \approx e^{-\Delta}$, and a
@@ -500,12 +499,13 @@ widgets.sliders(
 # So $\|v\|$ outgrows $\Delta$, and the ratio passes every critical ratio. Where attention decides, $p$
 # should *end* at the relaxed SVM.
 #
-# How near? Let the conditions of section 9.4 hold for the relaxed SVM, except that the ratio grows without
-# end. Then only comparisons in $\mathcal S$ push: outside, exponents are larger by about $(u_i^* - 1)\,
-# u_{\min}$, which outgrows all leads. So $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$ over these
-# comparisons, and $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$ over $\mathcal S$. For each comparison
-# that pushes, $p \cdot a_{it} - \Delta$ tends to a constant $c_{it}$. The smallest of these constants is 0,
-# and exercise 09.3 finds the others. It follows that
+# How near does it get? Let the conditions of section 9.4 hold for the relaxed SVM, except that the ratio
+# grows without end. Then only comparisons in $\mathcal S$ push: outside, exponents are larger by about
+# $(u_i^* - 1)\, u_{\min}$, which outgrows all leads. So $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$ over
+# the comparisons that push, and $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$ over $\mathcal S$. Under
+# the further conditions listed below, $p \cdot a_{it} - \Delta$ tends to a constant $c_{it}$ for each
+# comparison that pushes. The smallest of these constants is 0, and exercise 09.3 finds the others. It follows
+# that
 #
 # $$p = \Delta\, p_{\mathrm{rel}} + \text{a bounded rest} .$$
 #
@@ -649,7 +649,8 @@ show(
 #
 # No: with $(2, -1)$ the prompt turns **towards $p_{\mathrm{rel}}$, then away, then back**, and the plain run
 # ends on the way out. In the plane the two leads fix $p$, so the angle follows the quotient of their
-# difference and $\Delta$.
+# difference and $\Delta$. The difference is small at first, then grows to $\log 2$, and after that only
+# $\Delta$ grows.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Problems at random
@@ -660,9 +661,9 @@ show(
 # dimensions, and fair random labels. Each is trained at three speeds as in section 9.1, with 30,000 steps of
 # 0.1 for $p$. (`measured` loads the stored runs of [`lesson_09.py`](../course/replicate/lesson_09.py).)
 #
-# The heaviest token of each sequence at the end of the run is the choice $\alpha$. It gives the SVMs, and
-# $\omega$ gives $\kappa_\infty$. A run is **decided** at a step where every sequence has at least 0.99 of its
-# attention on one token. We *compare* $p$ in the decided runs whose Att-SVM and relaxed SVM are over 8
+# The heaviest token of each sequence at the end of the run is the choice $\alpha$. It gives the SVMs, and the
+# ratio $\omega$ gives $\kappa_\infty$. A run is **decided** at a step where every sequence has at least 0.99
+# of its attention on one token. We *compare* $p$ in the decided runs whose Att-SVM and relaxed SVM are over 8
 # degrees apart. **Predict:** is a head of speed 8 fast enough for $p$ to end at the relaxed SVM?
 
 # %%
@@ -684,9 +685,9 @@ assert counts.sum(axis=1).tolist() == [969, 941, 459, 42, 449]
 # Mostly not: of the 87 compared runs at speed 8 only 35 end within a degree of the relaxed SVM.
 # **All 87 end within a degree of the softened SVM, and 449 of the 459 at the three speeds.**
 #
-# And near the path of plain descent? We train 240 such problems at each of four sizes with joint
-# normalisation, and read off the choice, and with it $p_{\mathrm{rel}}$, at steps 3,000 and 30,000. We count
-# the runs that are decided at both.
+# How near does $p$ get to the relaxed SVM along the path of plain descent? We train 240 such problems at each
+# of four sizes with joint normalisation, and read off the choice, and with it $p_{\mathrm{rel}}$, at steps
+# 3,000 and 30,000. We count the runs that are decided at both.
 
 
 # %%
@@ -704,8 +705,8 @@ assert both.sum() == 415
 assert not np.nan_to_num(np.diff(stored.choice.values, axis=1))[:, 0][both].any()  # the same choice
 
 # %% [markdown]
-# **At step 30,000 the median angle to the relaxed SVM is still 5.8 degrees.** It has fallen about as
-# $1/\Delta$.
+# **At step 30,000 the median angle to the relaxed SVM is still 5.8 degrees**, in the 415 runs that are
+# decided at both steps. It has fallen about as $1/\Delta$.
 #
 # Is it the relaxed SVM that $p$ nears, or the Att-SVM? In most of these runs the two are within 8 degrees of
 # each other. We train the other runs again, with steps ten times longer and ten times fewer.
@@ -721,7 +722,7 @@ for row, (n, T, d) in enumerate([(3, 2, 5), (4, 4, 6), (6, 3, 9), (8, 3, 12)]):
     others += (attention(p[10], X[apart]).argmax(axis=2) != alpha[apart]).any(axis=1).sum()
     found.append(np.degrees(np.arccos(np.einsum("kbd,sbd->kbs", unit(p[[1, 10]]), np.array(two)[:, apart]))))
 tight, relaxed = np.median(np.concatenate(found, axis=1), axis=1).T
-print(f"{sum(one.shape[1] for one in found)} runs, {others} with other tokens; median degrees")
+print(f"{sum(one.shape[1] for one in found)} runs, {others} now with another choice; median degrees")
 print("to the Att-SVM {:.0f}, later {:.0f}; to the relaxed SVM {:.0f}, later {:.0f}".format(*tight, *relaxed))
 assert relaxed[1] < 9 < 13 < tight.min()
 
@@ -978,8 +979,8 @@ progress("09")
 # - How much less depends on the ratio $\|v\|/\|p\|$: nothing at 0, something in the **softened** SVM, and
 #   from a **critical ratio** on all that it can, in the **relaxed** SVM.
 # - Plain descent should end at the relaxed SVM, but the angle falls only about as $1/\Delta$.
-# - An undecided sequence outside $\mathcal S$ should keep a mixture near the **level**, under the conditions of
-#   section 9.7.
+# - An undecided sequence outside $\mathcal S$ should keep a mixture near the **level**, under the conditions
+#   of section 9.7.
 # - These are arguments, not theorems, and they do not say which choice $\alpha$ wins.
 #
 # | claim | prediction | measured |
@@ -988,7 +989,7 @@ progress("09")
 # | random, fixed speed: $v$ | label SVM | 941 of 969 decided runs within 1 degree |
 # | the same: $p$ | softened SVM | 449 of 459 compared runs within 1 degree |
 # | random, joint: $p$ | relaxed SVM, slowly | 415 runs: median angle 8.4, ten times later 5.8 degrees |
-# | where the two are apart | not the Att-SVM | 89 runs: to it 14, later 15; to relaxed 12, later 8 degrees |
+# | the same, SVMs apart | not the Att-SVM | 89 runs: to it 14, later 15; to relaxed 12, later 8 degrees |
 # | undecided, $\tau=0$: attention | exercise 09.4 | 335 of 491 sequences within 0.01 (level 1: 278) |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -997,8 +998,8 @@ progress("09")
 # - D. A. Tarzanagh, Y. Li, X. Zhang, S. Oymak, *Max-Margin Token Selection in Attention Mechanism* (NeurIPS
 #   2023, arXiv 2306.13596): the joint problem and the toy. A theorem says, for minima of $L$ with
 #   $\|v\| \le R_v$, $\|p\| \le R$ and under further conditions: as first $R_v$, then $R$ grows without end,
-#   $p$ tends to the direction of the relaxed Att-SVM for the choice with the largest label margin. The theorem
-#   does not cover a slow head with sequences outside $\mathcal S$.
+#   $p$ tends to the direction of the relaxed Att-SVM for the choice with the largest label margin. The
+#   theorem does not cover a slow head with sequences outside $\mathcal S$.
 #
 # **New in the library:** [`data.toy_joint`](../mini_attn/data.py).
 #
