@@ -309,10 +309,9 @@ for lift in (0.0, 0.5):
 # a_{it}$ and the factor $g_{it} = \gamma_{i\alpha_i} - \gamma_{it}$. **A small exponent is a strong force.**
 #
 # Suppose that the steps of $p$ *converge in direction*, to that of $\sum \lambda_{it}\, a_{it}$ with
-# $\lambda_{it} \ge 0$, and that the forces become proportional to the $\lambda_{it}$. (For $v$ this means the
-# same, with $y_i\, x_{i\alpha_i}$ and multipliers $\mu_i$ in the place of $a_{it}$ and $\lambda_{it}$.) A
-# comparison *pushes* if $\lambda_{it} > 0$. Let every $g_{it}$ be positive at $v_{\mathrm{mm}}$. Then for the
-# comparisons that push
+# $\lambda_{it} \ge 0$, and that the forces become proportional to the $\lambda_{it}$. A comparison *pushes*
+# if $\lambda_{it} > 0$. Let every $g_{it}$ be positive at $v_{\mathrm{mm}}$. Then for the comparisons that
+# push
 #
 # $$g_{it}\, e^{-E_{it}} \sim C\, \lambda_{it} , \qquad\text{that is}\qquad
 # E_{it} = \log\frac{g_{it}}{\lambda_{it}} - \log C + o(1) ,$$
@@ -326,11 +325,12 @@ for lift in (0.0, 0.5):
 # The force of a comparison that does not push vanishes next to the forces that remain, although its factor
 # $g_{it}$ does not. So its exponent exceeds theirs without bound.
 #
-# The force of a sequence on $v$ has the weight $|\ell'(u_i)|$ and no other factor, so its exponent is $u_i$
-# alone. The sequences with $\mu_i > 0$ have therefore the smallest $u_i$, equal to first order, and the
-# direction of $v$ is a sum of their $y_i\, x_{i\alpha_i}$ with positive $\mu_i$. These are the KKT conditions
-# (lesson 02) of the label SVM. So if the steps of $v$ converge in direction and attention settles on the
-# choice, then $v$ tends to the direction of $v_{\mathrm{mm}}$, with plain and with normalised steps.
+# For the steps of $v$ suppose the same, with $y_i\, x_{i\alpha_i}$ and multipliers $\mu_i$ in the place of
+# $a_{it}$ and $\lambda_{it}$. The force of a sequence on $v$ has the weight $|\ell'(u_i)|$ and no other
+# factor, so its exponent is $u_i$ alone. The sequences with $\mu_i > 0$ have therefore the smallest $u_i$,
+# equal to first order, and the direction of $v$ is the sum of their $\mu_i\, y_i\, x_{i\alpha_i}$. These are
+# the KKT conditions (lesson 02) of the label SVM. So if attention settles on the choice, $v$ tends to the
+# direction of $v_{\mathrm{mm}}$, with plain and with normalised steps.
 # </details>
 
 # %% [markdown]
@@ -644,8 +644,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** The size of the angle from $p$ to $p_{\mathrm{rel}}$, from step 2 on (the blue curve starts
-# above the frame). Dashed: if the leads differed by $\log 2$ from the start.
+# **Figure 3.** The angle between $p$ and $p_{\mathrm{rel}}$. Dashed: if the leads differed by $\log 2$ from
+# the start.
 #
 # No: with $(2, -1)$ the prompt turns **towards $p_{\mathrm{rel}}$, then away, then back**, and the plain run
 # ends on the way out. In the plane the two leads fix $p$, so the angle follows the quotient of their
@@ -892,9 +892,10 @@ print(f"q 1.2: angle of p at step 3,000 {degrees(p[-1, 2]).round(1) + 0.0:.1f}")
 assert abs(s[-1, :, 1] - told).max() < 0.004, again.format("09.4")
 
 # %% [markdown]
-# With $q = 1.2$ the token with the *lower* score is left. **Well classified with either token, the sequence
-# does not push**, and the others take its lead down. Then $(0, q)$ is the choice, and $p$ goes not to
-# $(2, 1)$, at 26.6 degrees, but to the relaxed SVM of this choice, $(1, 0)$.
+# All four predictions hold to within 0.004. With $q = 1.2$ the token with the *lower* score is left. **Well
+# classified with either token, the sequence does not push**, and the others take its lead down. Then $(0, q)$
+# is the choice, and $p$ goes not to $(2, 1)$, at 26.6 degrees, but to the relaxed SVM of this choice, $(1,
+# 0)$.
 
 # %% [markdown]
 # ## 9.8 The same on random problems *(optional)*
@@ -908,7 +909,7 @@ assert abs(s[-1, :, 1] - told).max() < 0.004, again.format("09.4")
 # section 9.7, upper and lower of exercise 09.4, and in_S, 1 or 0.
 tau, lead, choice = stored.tau.values[:, 0], stored.lead.values.copy(), stored.choice.values
 lead[:, 1] *= np.where(choice[:, 1] == choice[:, 0], 1, -1)  # that of the better token at step 3,000
-now, found = 1 / (1 + np.exp(-lead.swapaxes(0, 1)))  # its part of the two at both steps
+found = 1 / (1 + np.exp(-lead[:, 1]))  # its part of the two at step 30,000
 outside = undecided[:, 0] & (stored.in_S.values[:, 0] == 0)
 zero, positive = outside & (tau < 1e-4), outside & (tau > 0.01)
 level = (1 + (Deltas[:, 0] + 2 * np.log(10)) / (10 * stored.u_min.values[:, 0]))[..., None]
@@ -917,11 +918,11 @@ foretell = np.vectorize(later_attention, otypes=[float])
 told = foretell(10.0, lead[:, 0], np.where(positive, tau, 0.0), level, upper, lower)
 told_with_1 = told.copy()  # 1 is the limit of the level
 told_with_1[zero] = foretell(10.0, 0.0, 0.0, 1.0, upper[zero], lower[zero])
-print("tau = 0: within   sequences   predicted   with 1 for the level   as at step 3,000")
+print("tau = 0: within   sequences   predicted   with 1 for the level")
 for near, expected in ((0.01, (335, 278)), (0.003, (240, 47))):
-    hits = [(abs(found - guess) < near)[zero].sum() for guess in (told, told_with_1, now)]
-    print("{:15} {:11} {:11} {:22} {:18}".format(near, zero.sum(), *hits))
-    assert tuple(hits[:2]) == expected, again.format("09.4")
+    hits = [(abs(found - guess) < near)[zero].sum() for guess in (told, told_with_1)]
+    print("{:15} {:11} {:11} {:22}".format(near, zero.sum(), *hits))
+    assert tuple(hits) == expected, again.format("09.4")
 rest = outside & ~zero & ~positive  # a tau between, or no p_rel
 print(f"tau > 0.01: {positive.sum()}; left out: {rest.sum()}, and {(undecided[:, 0] & ~outside).sum()} in S")
 beyond = zero & (lower >= 1)
@@ -947,8 +948,9 @@ show(
 # %% [markdown]
 # **Figure 5.** The better token's part of the two, predicted and found. Dashed: where both agree.
 #
-# **With $\tau = 0$ the prediction is within 0.01 for 335 of 491 sequences**, and with 1 in the place of the
-# level for 278. Most misses lie above the line for $\tau = 0$, and below it for $\tau > 0.01$.
+# **With $\tau = 0$ the prediction is within 0.01 for 335 of 491 sequences.** The level matters most at the
+# finer tolerance: 240 predictions are within 0.003, but only 47 with 1 in the place of the level. Most
+# misses lie above the line for $\tau = 0$, and below it for $\tau > 0.01$.
 
 # %% [markdown]
 # ## Questions
@@ -1001,7 +1003,8 @@ progress("09")
 #   $p$ tends to the direction of the relaxed Att-SVM for the choice with the largest label margin. The
 #   theorem does not cover a slow head with sequences outside $\mathcal S$.
 #
-# **New in the library:** [`data.toy_joint`](../mini_attn/data.py).
+# **New in the library:** [`data.toy_joint`](../mini_attn/data.py),
+# [`heads.LinearHead`](../mini_attn/heads.py) (the stored runs at three speeds train it).
 #
 # **Next:** [lesson 10](10_cross_self_attention.ipynb): a query for each sequence, and a matrix $W$ in the
 # place of $p$.
