@@ -330,6 +330,85 @@ print("multipliers:", lam_hat.round(3))
 assert np.allclose(lam_hat @ A, w_hat, atol=1e-4)
 assert np.allclose(lam_hat[[0, 6]], [1 / 3, 5 / 3], atol=1e-4)
 
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 2.5 A dual solver in ten lines *(optional)*
+#
+# The constraints of (D), $\lambda_i \ge 0$, leave the coordinates independent of each other. So improve one
+# multiplier at a time, and keep $w = \sum_i \lambda_i a_i$ at hand. As a function of $\lambda_i$ alone, $D$
+# is a parabola, with the derivatives $1 - a_i \cdot w$ and $-\lVert a_i \rVert^2$. So the best value $\ge 0$,
+# and the new $w$, are
+#
+# $$\lambda_i' = \max\Big(0,\ \lambda_i + \frac{1 - a_i \cdot w}{\lVert a_i \rVert^2}\Big),
+# \qquad w' = w + (\lambda_i' - \lambda_i)\, a_i .$$
+#
+# A *sweep* updates all points in turn, each with the newest $w$.
+
+
+# %%
+def dual_ascent(A, sweeps):
+    """lam after each sweep of coordinate ascent on (D) from 0: (sweeps, n), for signed points A (n, d)."""
+    lam, w, kept = np.zeros(len(A)), np.zeros(A.shape[1]), []
+    for _ in range(sweeps):
+        for i, a in enumerate(A):
+            new = max(0.0, lam[i] + (1 - a @ w) / (a @ a))
+            w += (new - lam[i]) * a
+            lam[i] = new
+        kept.append(lam.copy())
+    return np.array(kept)
+
+
+def gap_of(lam, A):
+    """The gap of w = sum of lam_i a_i; with leading dimensions, one for each lam."""
+    return 1 - margin(lam @ A, A) / upper_bound(lam, A)
+
+
+lams = dual_ascent(A, 6)
+gaps = gap_of(lams, A)
+cosine = A[0] @ A[6] / np.linalg.norm(A[0]) / np.linalg.norm(A[6])
+print("positive multipliers after sweep 3: points", np.flatnonzero(lams[2]) + 1)
+print(f"sweep 3 to 4: gap {gaps[2]:.1e} to {gaps[3]:.1e}, ratio 1/{gaps[2] / gaps[3]:.1f}")
+print(f"predicted below:                        1/{1 / cosine**2:.1f}")
+assert np.allclose(np.divide(gaps[2:4], gaps[3:5]), 145, rtol=1e-3)
+assert np.allclose(dual_ascent(A, 8)[-1] @ A, w_hat)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Why 145? An update without clipping projects $w$ onto the line $a_i \cdot w = 1$. Once only $\lambda_1$ and
+# $\lambda_7$ are positive, a sweep goes from one line to the other and back. Each projection multiplies the
+# distance of $w$ from $\hat w$ by $\lvert \cos(a_1, a_7) \rvert$. Every such sweep ends on point 7's line, on
+# the same side of $\hat w$. There $\mu(w)$ errs in the first order of this distance, but $B$, which is least
+# at $\hat q$, only in the second. So near $\hat w$ the gap is in proportion to it, and a sweep multiplies the
+# gap by
+#
+# $$\cos^2(a_1, a_7) = \frac{(a_1 \cdot a_7)^2}{\lVert a_1 \rVert^2\, \lVert a_7 \rVert^2} = \frac{1}{145} .$$
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 2.6 The dual as nonnegative least squares
+#
+# The nearest point of the hull minimises $\lVert \sum_i q_i a_i \rVert$ over weights that add up to one. Do
+# not insist on the sum, but charge for missing it:
+#
+# $$\min_{\lambda \ge 0} \ \Big\lVert \sum_i \lambda_i a_i \Big\rVert^2 + \Big(1 - \sum_i \lambda_i\Big)^2
+# \;=\; \min_{\lambda \ge 0}\ \left\lVert \begin{pmatrix} A^\top \\ 1 \cdots 1 \end{pmatrix}
+# \lambda - \begin{pmatrix} 0 \\ 1 \end{pmatrix} \right\rVert^2 .$$
+#
+# This is **nonnegative least squares**: `lam, residual = nnls(matrix, target)` solves it up to rounding. With
+# $\lambda = \Lambda q$ the objective is $\Lambda^2 B(q)^2 + (1 - \Lambda)^2$. For every $\Lambda > 0$ the
+# best $q$ makes the nearest point, and the best $\Lambda = 1/(1 + B(q)^2)$ is not zero. This $q$, rescaled to
+# the sum $1/\hat\mu^2$, solves (D).
+
+
+# %%
+def best_weights(A):
+    """The weights q_hat (n,) of the hull's nearest point, for signed points A (n, d)."""
+    lam, _ = nnls(np.vstack([A.T, np.ones(len(A))]), np.append(np.zeros(A.shape[1]), 1.0))
+    return lam / lam.sum()
+
+
+q_hat = best_weights(A)
+print(f"nnls: q_hat[[0, 6]] = {q_hat[[0, 6]].round(6)}, B = {upper_bound(q_hat, A):.6f}")
+assert np.isclose(upper_bound(q_hat, A), mu_hat)
+
+
 # %% [markdown]
 # Points 1 and 7 are the support vectors. What happens to the margin if one of them moves?
 #
@@ -391,83 +470,6 @@ def after_move(mu_hat, q, apart, r):
 
 # %%
 check("02.3", after_move)
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 2.5 A dual solver in ten lines *(optional)*
-#
-# The constraints of (D), $\lambda_i \ge 0$, leave the coordinates independent of each other. So improve one
-# multiplier at a time, and keep $w = \sum_i \lambda_i a_i$ at hand. As a function of $\lambda_i$ alone, $D$
-# is a parabola, with the derivatives $1 - a_i \cdot w$ and $-\lVert a_i \rVert^2$. So the best value $\ge 0$,
-# and the new $w$, are
-#
-# $$\lambda_i' = \max\Big(0,\ \lambda_i + \frac{1 - a_i \cdot w}{\lVert a_i \rVert^2}\Big),
-# \qquad w' = w + (\lambda_i' - \lambda_i)\, a_i .$$
-#
-# A *sweep* updates all points in turn, each with the newest $w$.
-
-
-# %%
-def dual_ascent(A, sweeps):
-    """lam after each sweep of coordinate ascent on (D) from 0: (sweeps, n), for signed points A (n, d)."""
-    lam, w, kept = np.zeros(len(A)), np.zeros(A.shape[1]), []
-    for _ in range(sweeps):
-        for i, a in enumerate(A):
-            new = max(0.0, lam[i] + (1 - a @ w) / (a @ a))
-            w += (new - lam[i]) * a
-            lam[i] = new
-        kept.append(lam.copy())
-    return np.array(kept)
-
-
-def gap_of(lam, A):
-    """The gap of w = sum of lam_i a_i; with leading dimensions, one for each lam."""
-    return 1 - margin(lam @ A, A) / upper_bound(lam, A)
-
-
-gaps = gap_of(dual_ascent(A, 6), A)
-cosine = A[0] @ A[6] / np.linalg.norm(A[0]) / np.linalg.norm(A[6])
-print(f"sweep 3 to 4: gap {gaps[2]:.1e} to {gaps[3]:.1e}, ratio 1/{gaps[2] / gaps[3]:.1f}")
-print(f"predicted below:                        1/{1 / cosine**2:.1f}")
-assert np.allclose(np.divide(gaps[2:4], gaps[3:5]), 145, rtol=1e-3)
-assert np.allclose(dual_ascent(A, 8)[-1] @ A, w_hat)
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# Why 145? An update without clipping projects $w$ onto the line $a_i \cdot w = 1$. Once only $\lambda_1$ and
-# $\lambda_7$ are positive, a sweep goes from one line to the other and back. Each projection multiplies the
-# distance of $w$ from $\hat w$ by $\lvert \cos(a_1, a_7) \rvert$. Every such sweep ends on point 7's line, on
-# the same side of $\hat w$. There $\mu(w)$ errs in the first order of this distance, but $B$, which is least
-# at $\hat q$, only in the second. So near $\hat w$ the gap is in proportion to it, and a sweep multiplies the
-# gap by
-#
-# $$\cos^2(a_1, a_7) = \frac{(a_1 \cdot a_7)^2}{\lVert a_1 \rVert^2\, \lVert a_7 \rVert^2} = \frac{1}{145} .$$
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 2.6 The dual as nonnegative least squares
-#
-# The nearest point of the hull minimises $\lVert \sum_i q_i a_i \rVert$ over weights that add up to one. Do
-# not insist on the sum, but charge for missing it:
-#
-# $$\min_{\lambda \ge 0} \ \Big\lVert \sum_i \lambda_i a_i \Big\rVert^2 + \Big(1 - \sum_i \lambda_i\Big)^2
-# \;=\; \min_{\lambda \ge 0}\ \left\lVert \begin{pmatrix} A^\top \\ 1 \cdots 1 \end{pmatrix}
-# \lambda - \begin{pmatrix} 0 \\ 1 \end{pmatrix} \right\rVert^2 .$$
-#
-# This is **nonnegative least squares**: `lam, residual = nnls(matrix, target)` solves it up to rounding. With
-# $\lambda = \Lambda q$ the objective is $\Lambda^2 B(q)^2 + (1 - \Lambda)^2$. For every $\Lambda > 0$ the
-# best $q$ makes the nearest point, and the best $\Lambda = 1/(1 + B(q)^2)$ is not zero. This $q$, rescaled to
-# the sum $1/\hat\mu^2$, solves (D).
-
-
-# %%
-def best_weights(A):
-    """The weights q_hat (n,) of the hull's nearest point, for signed points A (n, d)."""
-    lam, _ = nnls(np.vstack([A.T, np.ones(len(A))]), np.append(np.zeros(A.shape[1]), 1.0))
-    return lam / lam.sum()
-
-
-q_hat = best_weights(A)
-print(f"nnls: q_hat[[0, 6]] = {q_hat[[0, 6]].round(6)}, B = {upper_bound(q_hat, A):.6f}")
-assert np.isclose(upper_bound(q_hat, A), mu_hat)
-
 
 # %% [markdown]
 # Now we measure what exercise 02.3 predicts: we move point 7 by 0.3, in each of 900 directions.
@@ -732,21 +734,18 @@ def draw(seed, n=40, d=6):
 
 draws = np.stack([draw(seed) for seed in range(30)])  # (30, 40, 6)
 q_hats = np.array([best_weights(one) for one in draws])
-a_hats, mu = np.einsum("knd,kn->kd", draws, q_hats), upper_bound(q_hats, draws)
+a_hats = np.einsum("knd,kn->kd", draws, q_hats)
 limits = np.array([longest_step(one, q) for one, q in zip(draws, q_hats, strict=True)])
 print(f"eta* lies between {limits.min():.2f} and {limits.max():.2f}")
-print("       of 30 runs                      angle in degrees, medians")
-print("step   eta < eta*   B < 1.001 mu_hat   part 3   02.2   true")
+print("       of 30 runs                      degrees from the best, medians")
+print("step   eta < eta*   B < 1.001 mu_hat    w_t   a_bar_t")
 for step, count in ((0.5, 3), (0.25, 19), (0.15, 30)):
     (w,) = descend(draws, step, [2500], normalised=True)
     q = gradient_weights(w, draws)
-    bound = upper_bound(q, draws)
-    settled = bound < 1.001 * mu
-    direct = np.degrees(np.arccos(margin(w, draws) / bound))
-    better = [proved_angle(*one) for one in zip(w, q, draws, strict=True)]
-    better = np.fmin(direct, better)  # where a_bar does not separate, only part 3 proves anything
-    angles = " ".join(f"{np.median(one):6.1f}" for one in (direct, better, between(w, a_hats)))
-    print(f"{step:4} {(step < limits).sum():12} {settled.sum():18}   {angles}")
+    a_bars = np.einsum("knd,kn->kd", draws, q)
+    settled = upper_bound(q, draws) < 1.001 * upper_bound(q_hats, draws)
+    off = [np.median(between(one, a_hats)) for one in (w, a_bars)]
+    print(f"{step:4} {(step < limits).sum():12} {settled.sum():18} {off[0]:6.2f} {off[1]:9.2f}")
     assert [settled.sum(), *settled] == [count, *(step < limits)], "see exercise 02.4"
 
 # %% [markdown]

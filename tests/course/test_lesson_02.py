@@ -128,40 +128,24 @@ def test_no_hint_on_the_longest_step_scales_the_weights(signed):
 
 def test_the_lessons_sets_keep_what_the_longest_step_assumes(lesson):
     """All points on the edge have weight, and are affinely independent."""
-    for A in map(lesson["draw"], range(240)):
+    for A in map(lesson["draw"], range(30)):
         q = lesson["best_weights"](A)
         a_hat = q @ A
         assert (np.isclose(A @ a_hat, a_hat @ a_hat, rtol=1e-9) == (q > 0)).all()
         assert np.linalg.matrix_rank(A[q > 0][1:] - A[q > 0][0]) == (q > 0).sum() - 1 > 0
 
 
-def test_on_other_seeds_nearly_all_runs_fall_on_the_side_of_the_longest_step(lesson):
-    """Few of 630 do not by step 2,500, and these have a bound within a fifth of a percent."""
-    draws = np.stack([lesson["draw"](seed) for seed in range(30, 240)])
-    best = np.array([lesson["best_weights"](A) for A in draws])
-    limits = np.array([longest_step(*pair) for pair in zip(draws, best, strict=True)])
-    wrong = 0
-    for step in (0.5, 0.25, 0.15):
-        (w,) = lesson["descend"](draws, step, [2500], normalised=True)
-        bound = lesson["upper_bound"](lesson["gradient_weights"](w, draws), draws)
-        ratio = bound / lesson["upper_bound"](best, draws)
-        late = (ratio < 1.001) != (step < limits)
-        wrong += late.sum()
-        assert (ratio[late] < 1.002).all()
-    assert 0 < wrong < 15
-
-
-@pytest.mark.parametrize("first", [0, 30, 60])
-def test_weights_that_settle_prove_nearly_the_true_angle_and_others_little(lesson, first):
+@pytest.mark.parametrize("first", [0, 30, 60, 90, 120, 150])
+def test_weights_that_settle_put_the_gradient_ahead_of_the_iterate_and_others_far_behind(lesson, first):
     """Medians over 30 sets, in degrees: with steps of 0.15 nearly all settle, with 0.5 few."""
     draws = np.stack([lesson["draw"](seed) for seed in range(first, first + 30)])
     a_hats = np.stack([lesson["best_weights"](A) @ A for A in draws])
-    for step, least, most in ((0.15, 0.3, 1.3), (0.5, 45, 65)):
+    for step, behind in ((0.15, False), (0.5, True)):
         (w,) = lesson["descend"](draws, step, [2500], normalised=True)
-        q = lesson["gradient_weights"](w, draws)
-        proved = [proved_angle(*one) for one in zip(w, q, draws, strict=True)]
-        assert least < np.median(proved) < most
-        assert np.median(lesson["between"](w, a_hats)) < 0.4
+        a_bars = np.einsum("knd,kn->kd", draws, lesson["gradient_weights"](w, draws))
+        iterate, gradient = (np.median(lesson["between"](one, a_hats)) for one in (w, a_bars))
+        assert 0.05 < iterate < 0.4
+        assert gradient > 40 if behind else gradient < iterate / 4
 
 
 def test_with_a_point_on_the_edge_that_has_no_weight_the_tilt_falls_like_one_over_t(lesson):
