@@ -7,20 +7,19 @@
 # **The question: you hold the points and a direction, nothing else; how do you *prove* how good the direction
 # is?**
 #
-# You prove it with a second set of numbers, one weight for each point. Any weights prove a bound; the right
-# weights prove the exact answer.
+# You prove it with a second set of numbers, one nonnegative weight for each point. Any weights prove a bound,
+# and the right weights prove the exact answer.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
 # - write the hard-margin SVM as an optimisation problem, and its dual as a search for the nearest point;
 # - bound how far a direction is from the best, in margin and in degrees, without knowing the best;
-# - say what a point's move is worth;
-# - solve the dual as nonnegative least squares;
-# - say up to which step length the weights of normalised gradient descent settle;
+# - solve the dual as nonnegative least squares, and say what a point's move is worth;
+# - say up to which step length normalised gradient descent finds the best weights;
 # - prove that nothing separates, where nothing does.
 #
-# **You need** lesson 01, linear algebra, calculus and NumPy; a little torch to read. About 90 minutes (135
+# **You need** lesson 01, linear algebra, calculus and NumPy; a little torch to read. About 85 minutes (130
 # with a pencil) without the optional sections 2.5 and 2.10, five exercises.
 
 # %%
@@ -48,8 +47,8 @@ X, y = np.array(plus + minus), np.repeat([1.0, -1.0], 6)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.1 The idea in a picture
 #
-# We have points $x_1, \dots, x_n$ in $d$ dimensions with labels $y_i = \pm 1$ (in code the first has index
-# 0). Multiply each point by its label:
+# Where in a picture is the best direction? We have points $x_1, \dots, x_n$ in $d$ dimensions with labels
+# $y_i = \pm 1$ (in code the first has index 0). Multiply each point by its label:
 #
 # $$a_i = y_i\, x_i .$$
 #
@@ -106,17 +105,17 @@ show(
 # convex hull, and its point $\hat a$ nearest to the origin (cross).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# In Figure 1 *turning the line until the strip is widest, and moving over the hull until the origin is
-# nearest, end at the same place*: the best direction is that of $\hat a$, and the largest margin is its
-# length. A direction gives a lower bound for $\hat\mu$, a point of the hull an upper bound.
+# Turn the line until the strip is widest, or move over the hull until the origin is nearest: in Figure 1 both
+# searches end at the same place. The best direction is that of $\hat a$, and the largest margin is its
+# length. So a direction should give a lower bound for $\hat\mu$, and a point of the hull an upper bound.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.2 From the left: the primal problem
 #
-# Scaling $w$ does not change $\mu(w)$. If some direction separates the points, choose the scale at which
-# the worst point's score, $a_i \cdot w$, is exactly one. Then $\mu(w) = 1 / \lVert w \rVert$, and the largest
-# margin belongs to the shortest $w$. (We may ask for scores of one *or more*: if all were more than one, a
-# shorter $w$ would do.)
+# How does one write the search for the widest strip as an optimisation problem? Scaling $w$ does not change
+# $\mu(w)$. If some direction separates the points, choose the scale at which the lowest of the scores
+# $a_i \cdot w$ is exactly one. Then $\mu(w) = 1 / \lVert w \rVert$, and the largest margin belongs to the
+# shortest $w$. (We may ask for scores of one *or more*: if all were more than one, a shorter $w$ would do.)
 #
 # $$\hat w = \arg\min_w \lVert w \rVert \quad \text{subject to} \quad a_i \cdot w \ge 1 \ \text{ for all } i,
 # \qquad \hat\mu = \frac{1}{\lVert \hat w \rVert}. \tag{P}$$
@@ -163,7 +162,7 @@ def two_points(a, b):
 check("02.1", two_points)
 
 # %% [markdown]
-# Now all twelve points. `svm.label_problem` makes (P) of points and labels, and `svm.solve` returns its
+# Now we take all twelve points. `svm.label_problem` makes (P) from points and labels. `svm.solve` returns its
 # $\hat w$, the margin, and in `.dual` one number for each constraint, which section 2.4 explains.
 
 # %%
@@ -175,24 +174,25 @@ assert np.allclose(two_points(A[0], A[6]), w_hat, atol=1e-4), "see exercise 02.1
 
 # %% [markdown]
 # Exercise 02.1 gives the same $\hat w$ for points 1 and 7 alone, and this confirms the solver: a $w$ that
-# keeps all twelve constraints keeps these two, so it is no shorter than the shortest that does. But what
-# confirms a solution that nobody can find by hand?
+# meets all twelve constraints meets these two, so it is no shorter than the shortest $w$ for the two. But
+# what confirms a solution that nobody can find by hand?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.3 From the right: any weights prove a bound
 #
-# Choose any weights $\lambda_1, \dots, \lambda_n \ge 0$, not all zero. For every $w$ of length one,
+# How can one bound the margin of *every* direction at once? Choose any weights
+# $\lambda_1, \dots, \lambda_n \ge 0$, not all zero. For every $w$ of length one,
 #
 # $$\mu(w) = \min_i a_i \cdot w \;\le\; \frac{\sum_i \lambda_i\, (a_i \cdot w)}{\sum_i \lambda_i}
 # = \frac{\sum_i \lambda_i a_i}{\sum_i \lambda_i} \cdot w
 # \;\le\; \frac{\lVert \sum_i \lambda_i a_i \rVert}{\sum_i \lambda_i} =: B(\lambda).$$
 #
-# The first step says that a minimum is at most any average; the last is Cauchy-Schwarz. The right-hand side
-# no longer contains $w$.
+# The first step holds because a minimum is at most any average, and the last is the Cauchy-Schwarz
+# inequality. The right-hand side no longer contains $w$.
 #
-# Only proportions matter, so we often take **normalised weights** $q_i = \lambda_i / \sum_j \lambda_j$. Then
-# $\bar a = \sum_i q_i a_i$ is a point of the hull, and $B = \lVert \bar a \rVert$ its distance from the
-# origin.
+# Only the proportions of the weights matter. So we often take **normalised weights**
+# $q_i = \lambda_i / \sum_j \lambda_j$, which add up to one. Then $\bar a = \sum_i q_i a_i$ is a point of the
+# hull, and $B = \lVert \bar a \rVert$ is its distance from the origin.
 
 
 # %%
@@ -209,7 +209,7 @@ for name, lam in zip(names, (np.ones(12), point[6], pair), strict=True):
 assert np.isclose(upper_bound(pair, A), np.sqrt(0.5))
 
 # %% [markdown]
-# Each of the three bounds every margin, and the last one closes the case. By hand,
+# Each of the three numbers bounds every margin, and the last bound is exact. By hand,
 # $(a_1 + 5 a_7)/6 = (0.5, 0.5)$, so no direction has a margin above $\sqrt{1/2}$, and $(1, 1)$ has exactly
 # this margin. Whenever some direction separates the points, such weights exist:
 
@@ -287,30 +287,31 @@ def proved_angle(w, lam, A):
 check("02.2", proved_angle)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 2.4 The best weights: dual problem and optimality conditions
+# ## 2.4 The dual problem and the optimality conditions
 #
-# Expand the square to see that for all $w$ and $\lambda$
+# Which weights are the best, and how does one recognise them? Expand the square to see that for all $w$ and
+# $\lambda$
 #
 # $$\tfrac12 \lVert w \rVert^2 - D(\lambda) = \tfrac12 \Big\lVert w - \sum_i \lambda_i a_i \Big\rVert^2
 # + \sum_i \lambda_i\, (a_i \cdot w - 1),
 # \qquad D(\lambda) = \sum_i \lambda_i - \tfrac12 \Big\lVert \sum_i \lambda_i a_i \Big\rVert^2 .$$
 #
-# If $w$ keeps the constraints of (P) and $\lambda \ge 0$, neither term is negative, so
-# $D(\lambda) \le \frac12 \lVert w \rVert^2$. This is **weak duality**. The best of these bounds is the **dual
-# problem**
+# If $w$ meets the constraints of (P) and $\lambda \ge 0$, neither term on the right is negative, so
+# $D(\lambda) \le \frac12 \lVert w \rVert^2$. This is **weak duality**. The search for the best of these
+# bounds is the **dual problem**
 #
 # $$\max_{\lambda \ge 0} D(\lambda). \tag{D}$$
 #
-# Let some direction separate (else $D$ is unbounded, by section 2.9), and write $\lambda = \Lambda q$ with
-# normalised $q$. Then $D = \Lambda - \frac12 \Lambda^2 B(q)^2$ is largest at $\Lambda = 1/B(q)^2$, where
-# $D = 1/(2 B(q)^2)$. By the theorem the least $B$ is $\hat\mu$, so the largest $D$ is
-# $1/(2\hat\mu^2) = \frac12 \lVert \hat w \rVert^2$. A best $\lambda$ is a set of **multipliers**: best
-# weights are $\hat q$, multipliers are $\hat q / \hat\mu^2$.
+# How good is the best bound? Let some direction separate (otherwise $D$ is unbounded, by section 2.9), and
+# write $\lambda = \Lambda q$ with normalised $q$. Then $D = \Lambda - \frac12 \Lambda^2 B(q)^2$ is largest at
+# $\Lambda = 1/B(q)^2$, where $D = 1/(2 B(q)^2)$. By the theorem the least $B$ is $\hat\mu$, so the largest
+# $D$ is $1/(2\hat\mu^2) = \frac12 \lVert \hat w \rVert^2$: the bound is exact. The solutions $\lambda$ of (D)
+# are called **multipliers**. They are the best weights on another scale, $\lambda = \hat q / \hat\mu^2$.
 
 # %% [markdown]
-# So $w$ and $\lambda$ that keep their constraints (*feasible* ones) are optimal exactly when both terms are
-# zero, and a sum of nonnegative terms is zero only if each is. With feasibility, these are the conditions of
-# Karush, Kuhn and Tucker (**KKT**):
+# Let $w$ and $\lambda$ meet their constraints. They are optimal exactly when both terms on the right are
+# zero, and a sum of nonnegative terms is zero only if each of its terms is. Together with the constraints
+# this gives the conditions of Karush, Kuhn and Tucker (**KKT**):
 #
 # | condition | formula | in words |
 # |:---|:---|:---|
@@ -319,9 +320,9 @@ check("02.2", proved_angle)
 # | dual feasibility | $\lambda_i \ge 0$ | points push, they never pull |
 # | complementary slackness | $\lambda_i\, (a_i \cdot w - 1) = 0$ | points beyond the edge do not push |
 #
-# In this lesson the **support vectors** are the points with $\lambda_i > 0$ for some best $\lambda$. By
-# slackness they are on the strip's edge, $a_i \cdot \hat w = 1$, and they alone make $\hat w$. (Lesson 01
-# gave this name to all points on the edge; for its twelve this is the same.)
+# In this lesson the **support vectors** are the points that have $\lambda_i > 0$ in some solution of (D). By
+# complementary slackness they are on the edge of the strip, $a_i \cdot \hat w = 1$, and by stationarity they
+# alone make $\hat w$. (Lesson 01 gave the name to all points on the edge.)
 
 # %%
 # the solver minimises ||w||, whose gradient is w / ||w||, not w: its numbers are 1 / ||w_hat|| times ours
@@ -330,18 +331,21 @@ print("multipliers:", lam_hat.round(3))
 assert np.allclose(lam_hat @ A, w_hat, atol=1e-4)
 assert np.allclose(lam_hat[[0, 6]], [1 / 3, 5 / 3], atol=1e-4)
 
+# %% [markdown]
+# Only points 1 and 7 have positive multipliers: these two are the support vectors.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.5 A dual solver in ten lines *(optional)*
 #
-# The constraints of (D), $\lambda_i \ge 0$, leave the coordinates independent of each other. So improve one
-# multiplier at a time, and keep $w = \sum_i \lambda_i a_i$ at hand. As a function of $\lambda_i$ alone, $D$
-# is a parabola, with the derivatives $1 - a_i \cdot w$ and $-\lVert a_i \rVert^2$. So the best value $\ge 0$,
-# and the new $w$, are
+# How does a solver find the multipliers? The constraints of (D), $\lambda_i \ge 0$, do not couple the
+# coordinates. So improve one multiplier at a time, and keep $w = \sum_i \lambda_i a_i$ up to date. As a
+# function of $\lambda_i$ alone, $D$ is a parabola with first derivative $1 - a_i \cdot w$ and second
+# derivative $-\lVert a_i \rVert^2$. So the best value $\ge 0$, and the new $w$, are
 #
 # $$\lambda_i' = \max\Big(0,\ \lambda_i + \frac{1 - a_i \cdot w}{\lVert a_i \rVert^2}\Big),
 # \qquad w' = w + (\lambda_i' - \lambda_i)\, a_i .$$
 #
-# A *sweep* updates all points in turn, each with the newest $w$.
+# One *sweep* updates all points in turn, each with the newest $w$.
 
 
 # %%
@@ -372,29 +376,32 @@ assert np.allclose(np.divide(gaps[2:4], gaps[3:5]), 145, rtol=1e-3)
 assert np.allclose(dual_ascent(A, 8)[-1] @ A, w_hat)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Why 145? An update without clipping projects $w$ onto the line $a_i \cdot w = 1$. Once only $\lambda_1$ and
-# $\lambda_7$ are positive, a sweep goes from one line to the other and back. Each projection multiplies the
-# distance of $w$ from $\hat w$ by $\lvert \cos(a_1, a_7) \rvert$. Every such sweep ends on point 7's line, on
-# the same side of $\hat w$. There $\mu(w)$ errs in the first order of this distance, but $B$, which is least
-# at $\hat q$, only in the second. So near $\hat w$ the gap is in proportion to it, and a sweep multiplies the
-# gap by
+# Why 145? An update that is not clipped at 0 projects $w$ onto the line $a_i \cdot w = 1$. After sweep 3 only
+# $\lambda_1$ and $\lambda_7$ are positive, so the next sweep goes from point 7's line to point 1's and back.
+# Each of the two projections multiplies the distance of $w$ from $\hat w$ by
+# $\lvert \cos(a_1, a_7) \rvert$.
+#
+# The gap is in proportion to this distance when $w$ is near $\hat w$, on the same side of it after each
+# sweep: the error of $\mu(w)$ is of first order in the distance, and that of $B$, which is least at $\hat q$,
+# only of second order. So a sweep multiplies the gap by
 #
 # $$\cos^2(a_1, a_7) = \frac{(a_1 \cdot a_7)^2}{\lVert a_1 \rVert^2\, \lVert a_7 \rVert^2} = \frac{1}{145} .$$
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.6 The dual as nonnegative least squares
 #
-# The nearest point of the hull minimises $\lVert \sum_i q_i a_i \rVert$ over weights that add up to one. Do
-# not insist on the sum, but charge for missing it:
+# How does one compute the best weights without writing a solver? The nearest point of the hull minimises
+# $\lVert \sum_i q_i a_i \rVert$ over weights that add up to one. Do not insist on the sum, but charge for
+# missing it:
 #
 # $$\min_{\lambda \ge 0} \ \Big\lVert \sum_i \lambda_i a_i \Big\rVert^2 + \Big(1 - \sum_i \lambda_i\Big)^2
 # \;=\; \min_{\lambda \ge 0}\ \left\lVert \begin{pmatrix} A^\top \\ 1 \cdots 1 \end{pmatrix}
 # \lambda - \begin{pmatrix} 0 \\ 1 \end{pmatrix} \right\rVert^2 .$$
 #
-# This is **nonnegative least squares**: `lam, residual = nnls(matrix, target)` solves it up to rounding. With
-# $\lambda = \Lambda q$ the objective is $\Lambda^2 B(q)^2 + (1 - \Lambda)^2$. For every $\Lambda > 0$ the
-# best $q$ makes the nearest point, and the best $\Lambda = 1/(1 + B(q)^2)$ is not zero. This $q$, rescaled to
-# the sum $1/\hat\mu^2$, solves (D).
+# This is **nonnegative least squares**: `lam, residual = nnls(matrix, target)` solves it up to rounding. Why
+# are its weights the best? With $\lambda = \Lambda q$ the objective is $\Lambda^2 B(q)^2 + (1 - \Lambda)^2$.
+# The best $\Lambda$, which is $1/(1 + B(q)^2)$, is not zero, and for every $\Lambda > 0$ the best $q$ makes
+# the nearest point. So the solution, divided by its sum, is $\hat q$.
 
 
 # %%
@@ -409,16 +416,18 @@ print(f"nnls: q_hat[[0, 6]] = {q_hat[[0, 6]].round(6)}, B = {upper_bound(q_hat, 
 assert np.isclose(upper_bound(q_hat, A), mu_hat)
 
 
-# %% [markdown]
-# Points 1 and 7 are the support vectors. What happens to the margin if one of them moves?
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### What is a move worth?
 #
-# Let $\delta$ be a short move of $a_i$, and the number $\delta_\parallel = \hat\mu\, \hat w \cdot \delta$
-# its component along $\hat w$. The old weights still prove a bound, which is now
-# $\lVert \hat a + \hat q_i\, \delta \rVert \approx \hat\mu + \hat q_i\, \delta_\parallel$. Let the points
-# on the edge be **affinely independent**: their differences from one of them are linearly independent. By
-# slackness only these points have weight, and they make $\hat a$ in one way only. So $\hat q$ is unique, and
-# the new margin equals this bound to first order: *along $\hat w$, a move is worth its point's weight*. What
-# is a longer move worth? (Section 2.6 measures it.)
+# How does the largest margin change when one point moves? Let $\delta$ be a short move of $a_i$, and
+# $\delta_\parallel = \hat\mu\, \hat w \cdot \delta$ its component along $\hat w$. The old weights still prove
+# a bound, which is now $\lVert \hat a + \hat q_i\, \delta \rVert \approx \hat\mu + \hat q_i\,
+# \delta_\parallel$.
+#
+# Let the points on the edge be **affinely independent**: their differences from one of them are linearly
+# independent. By complementary slackness only these points have weight, and they make $\hat a$ in one way
+# only, so $\hat q$ is unique. Then the new margin equals this bound to first order: *along $\hat w$, a move
+# is worth its point's weight*.
 #
 # <details><summary>Why the margin, too</summary>
 #
@@ -434,10 +443,10 @@ assert np.isclose(upper_bound(q_hat, A), mu_hat)
 #
 # ★★★ · 15 minutes
 #
-# Two signed points, $a$ and $b$, are the support vectors; of the best weights $a$ has the share $q$. Now $a$
-# moves by the length $r$, in whichever direction. Predict the least and the greatest value that the largest
-# margin can have then. Assume that $a$ and $b$ both remain support vectors, that no other point becomes one,
-# and that some direction still separates.
+# What is a longer move worth? Two signed points, $a$ and $b$, are the support vectors, with the best weights
+# $q$ and $1 - q$. Now $a$ moves by the length $r$, in whichever direction. Predict the least and the greatest
+# value that the largest margin can have then. Assume that $a$ and $b$ both remain support vectors, that no
+# other point becomes one, and that some direction still separates.
 #
 # <details><summary>Hint: for one line</summary>
 #
@@ -461,7 +470,7 @@ assert np.isclose(upper_bound(q_hat, A), mu_hat)
 # %%
 @exercise("02.3")
 def after_move(mu_hat, q, apart, r):
-    """(least, greatest) largest margin after a move: for the old one, the share of a, ||a - b||, length."""
+    """(least, greatest) largest margin after a move: for the old one, the weight of a, ||a - b||, length."""
     ### BEGIN SOLUTION
     turned = np.sqrt(1 - (r / apart) ** 2)  # the cosine of the strip's turn: its sine is r / apart
     return mu_hat * turned - q * r, mu_hat * turned + q * r
@@ -472,7 +481,7 @@ def after_move(mu_hat, q, apart, r):
 check("02.3", after_move)
 
 # %% [markdown]
-# Now we measure what exercise 02.3 predicts: we move point 7 by 0.3, in each of 900 directions.
+# We measure what the exercise predicts: point 7 moves by 0.3, in each of 900 directions.
 
 # %%
 circle = np.stack([f(np.linspace(0, 2 * np.pi, 900, endpoint=False)) for f in (np.cos, np.sin)], axis=1)
@@ -486,8 +495,9 @@ for name, ends in (("predicted", both), ("measured", extremes), ("to first order
 assert np.allclose(extremes, both, atol=1e-5), "see exercise 02.3"
 
 # %% [markdown]
-# To first order the move is worth $\pm \hat q_7\, r = \pm 0.25$. As the strip has to turn, the worst move
-# costs more, and the best gains less.
+# The prediction of exercise 02.3 is what we measure. To first order the move is worth
+# $\pm \hat q_7\, r = \pm 0.25$. The strip has to turn as well, so the worst move costs more and the best move
+# gains less.
 #
 # <details><summary>Why exactly this much</summary>
 #
@@ -505,19 +515,20 @@ assert np.allclose(extremes, both, atol=1e-5), "see exercise 02.3"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.7 Gradient descent certifies itself
 #
-# Take the loss of lesson 01, $L(w) = \frac{1}{n} \sum_i \ell(u_i)$ with $\ell(u) = \log(1 + e^{-u})$ and
-# $u_i = a_i \cdot w$. A step moves $w$ along
+# Must one solve the dual problem to have good weights, or does gradient descent bring some? Take the loss of
+# lesson 01, $L(w) = \frac{1}{n} \sum_i \ell(u_i)$ with $\ell(u) = \log(1 + e^{-u})$ and $u_i = a_i \cdot w$.
+# A step moves $w$ along
 #
 # $$-\nabla L(w) = \frac{1}{n} \sum_i |\ell'(u_i)|\, a_i, \qquad |\ell'(u)| = \frac{1}{1 + e^u} > 0 .$$
 #
-# This is a sum of signed points, and lesson 01 called the factors $|\ell'(u_i)|$ their weights. All are
-# positive, and positive weights are all that a certificate needs. Normalise them:
+# This is a sum of signed points with positive weights, and positive weights are all that a certificate needs.
+# Normalise them:
 #
 # $$q_i = \frac{|\ell'(u_i)|}{\sum_j |\ell'(u_j)|}, \qquad \bar a = \sum_i q_i a_i,
 # \qquad B(q) = \lVert \bar a \rVert .$$
 #
 # So each step $t$ brings an upper bound on *every* margin, and two directions: the iterate $w_t$, and
-# $\bar a_t$, which is the gradient at $w_t$, turned round and scaled.
+# $\bar a_t$, which is minus the gradient at $w_t$, rescaled.
 #
 # **Predict before you run on.** Which has the larger margin after many steps, $w_t$ or $\bar a_t$?
 #
@@ -572,9 +583,7 @@ for name, t, w in runs:
 assert np.allclose((true * t)[-9:], true[-1] * t[-1], rtol=0.01)  # of NGD: falls like 1 / t
 
 # %% [markdown]
-# At the end of both runs the gradient $\bar a_t$ has the larger margin: its gap is the smaller one. The
-# iterate $w_t$ keeps the bad early steps too; $\bar a_t$ forgets them, if the weights *settle*, that is, tend
-# to $\hat q$. NGD's $w_t$ outgrows the early errors: ten times as many steps leave a tenth of the angle.
+# At the end of both runs $\bar a_t$ has the smaller gap, so it has the larger margin. Figure 2 shows why.
 
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.8))
@@ -606,42 +615,49 @@ show(
     fig,
     alt="Logarithmic axes. Left and middle: for GD and NGD the margin of the iterate approaches the best one "
     "slowly, that of the gradient faster, to rounding within 100 steps of NGD; the upper bound is ahead of "
-    "both in the end. Right: the angle proved by part 3 alone stays far above the true one; by way of the "
-    "gradient the proof meets the truth for NGD, but not for GD.",
+    "both in the end. Right: the angle proved by part 3 alone stays far above the true one. The angle that "
+    "exercise 02.2 proves meets the true one for NGD; for GD it starts to fall late, and is still above.",
 )
 
 # %% [markdown]
 # **Figure 2.** Left and middle: how far the two margins and the upper bound are from $\hat\mu$; in the middle
-# two curves end where rounding begins. Where the curve of $\bar a_t$ dips, its direction is near that of
-# $\hat w$. Right: the angle of $w_t$, proved and true.
+# two curves end where rounding begins. Where the curve of $\bar a_t$ dips, its direction passes near that of
+# $\hat w$. Right: the angle between $w_t$ and $\hat w$, proved and true.
 
 # %% [markdown]
-# On the right of Figure 2, part 3 alone proves little about the *angle* of $w_t$ (question 2 asks why). By
-# way of $\bar a_t$ NGD's proof meets the truth, as its weights soon settle: then $\bar a_t$ tends to
-# $\hat a$, whose own gap is 0. Of the triangle's two proved sides, that from $\bar a_t$ to $\hat w$ tends to
-# 0, and the other to the true angle. GD's proof has not met the truth yet: after 100,000 steps it proves 8.9
-# degrees, and 4.4 are true. GD's $\bar a_t$ improves too, but slowly: its gap is still 0.003.
+# *Why $\bar a_t$ is ahead.* The dashed curves fall: $B(q_t)$, the length of $\bar a_t$, approaches $\hat\mu$.
+# So $\bar a_t$ is a point of the hull that approaches the nearest one, $\hat a$, and $\hat a$ has the best
+# direction. We say that the weights **settle** if they tend to best weights $\hat q$. The iterate $w_t$, in
+# contrast, is the sum of all steps, and what the early steps brought across $\hat w$ stays in it. NGD
+# outgrows it slowly: ten times as many steps leave a tenth of the angle.
+#
+# *Why $\bar a_t$ helps the proof.* Part 3 alone proves angles far larger than the true ones (question 2 asks
+# why). Exercise 02.2 adds two angles: the angle between $w_t$ and $\bar a_t$, and the one that part 3 proves
+# for $\bar a_t$. If the weights settle, the first tends to the true angle and the second to zero. For NGD the
+# proof has met the truth. For GD it is on the way: the gap of $\bar a_t$ falls, but after 100,000 steps it is
+# still 0.003, which makes up $\sqrt{2 \cdot 0.003}$ radians, or half, of the 8.9 degrees proved.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# *Do NGD's weights always settle?* Let all points on the edge be support vectors, at least two, and let them
-# be affinely independent. As $w$ grows along $\hat w$, the share of the other points in the weights vanishes,
-# and $|\ell'(u)|$ approaches $e^{-u}$. Let $q$ be near $\hat q$ already. (That it gets there we do not prove;
-# section 2.8 measures it.) Then one question is left: do small errors of the support vectors' $q_i$ die out,
-# or grow?
+# ### Do the weights always settle?
+#
+# We ask this for NGD. Let all points on the edge be support vectors, at least two, and let them be affinely
+# independent. As $w$ grows along $\hat w$, the weights of all other points vanish, and $|\ell'(u)|$
+# approaches $e^{-u}$. Let $q$ be near $\hat q$ already. (That it gets there we do not prove; section 2.8
+# measures it.) Then one question is left: do small errors of $q$ die out, or do they grow?
 #
 # A step of length $\eta$ is $\eta\,\bar a / \lVert \bar a \rVert$, and $\lVert \bar a \rVert$ is about
 # $\hat\mu$. So a step moves $w$ by about $\eta$ along $\hat w$, and by $\eta\,\bar a_\perp / \hat\mu$ across
-# it, where $\bar a_\perp$ is the part of $\bar a$ at right angles to $\hat w$. The weights settle if
-# $\bar a_\perp$ dies out: then $\bar a \to \hat a$, and as the points on the edge are affinely independent,
-# this forces $q \to \hat q$.
+# it, where $\bar a_\perp$ is the part of $\bar a$ at right angles to $\hat w$. If $\bar a_\perp$ dies out,
+# then $\bar a \to \hat a$, and as the points on the edge are affinely independent, this forces $q \to \hat
+# q$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.4: How long may a step be?
 #
 # ★★★ · 12 minutes
 #
-# You hold the signed points and the best weights $\hat q$. As above, the other points have no share left,
-# and $|\ell'(u)| = e^{-u}$. Predict the step length $\eta^*$ up to which $\bar a_\perp$ dies out. (The text
+# You hold the signed points and the best weights $\hat q$. As above, the other points have no weight
+# left, and $|\ell'(u)| = e^{-u}$. Predict the step length $\eta^*$ up to which $\bar a_\perp$ dies out. (The text
 # after the check begins with the answer.)
 #
 # <details><summary>Hint: a change of the weights</summary>
@@ -677,8 +693,8 @@ check("02.4", longest_step)
 #
 # $$\eta < \eta^* = \frac{2 \hat\mu}{\sigma} .$$
 #
-# Steps above $\eta^*/2$ overshoot: they turn a part of $\bar a_\perp$ round. Above $\eta^*$ some such part
-# also gets longer.
+# Steps above $\eta^*/2$ overshoot: they reverse a part of $\bar a_\perp$. Above $\eta^*$ a part that is
+# reversed also gets longer.
 #
 # <details><summary>Derivation</summary>
 #
@@ -696,6 +712,8 @@ check("02.4", longest_step)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.8 Thirty problems in six dimensions
 #
+# Does $\eta^*$ say where NGD's weights settle? We ask our twelve points first.
+#
 # **Predict before you run on.** What is $\eta^*$ for our twelve points, by hand?
 
 # %%
@@ -708,8 +726,8 @@ for eta in (3.5, 3.58):
     assert np.allclose(excess, 0 if eta == 3.5 else 0.0027, atol=5e-5)
 
 # %% [markdown]
-# It is 3.54, lesson 01's 3.5. Just below it the weights settle at $\hat q = (1/6, 5/6)$, and the bound is
-# exact. Just above it they jump to and fro between two sets of values, and the bound stays too large.
+# It is 3.54, the 3.5 of lesson 01. Just below it the weights settle at $\hat q = (1/6, 5/6)$, and the bound
+# is exact. Just above it they jump back and forth between two sets of values, and the bound stays too large.
 #
 # <details><summary>By hand</summary>
 #
@@ -718,10 +736,10 @@ for eta in (3.5, 3.58):
 # $\eta^* = 2\hat\mu / 0.4 = \sqrt2 / 0.4$.
 # </details>
 #
-# Now 30 random sets of 40 points in six dimensions. (With probability one such points meet the conditions of
-# section 2.7 if they have two support vectors or more, as these do.) After 2,500 steps we count a run as
-# settled if $B < 1.001\, \hat\mu$ (a small jumping to and fro would count too), and compare the true angle of
-# $w$ with what the run's own weights prove.
+# Now we draw 30 random sets of 40 points in six dimensions. (Random points meet the conditions of section 2.7
+# with probability one if they have two support vectors or more, as these do.) After 2,500 steps we count the
+# weights of a run as settled if $B < 1.001\, \hat\mu$, and measure how many degrees $w_t$ and $\bar a_t$ are
+# from the best direction.
 
 
 # %%
@@ -749,25 +767,26 @@ for step, count in ((0.5, 3), (0.25, 19), (0.15, 30)):
     assert [settled.sum(), *settled] == [count, *(step < limits)], "see exercise 02.4"
 
 # %% [markdown]
-# So NGD's weights do not always settle: of the ninety runs exactly those with $\eta < \eta^*$ count as
-# settled. (Other draws may have exceptions: very near $\eta^*$ small errors die out, or grow, only slowly.)
+# So NGD's weights do not always settle: in these ninety runs they count as settled exactly where
+# $\eta < \eta^*$.
 #
-# In the median even steps of 0.5, where three runs of 30 count as settled, leave $w$ near the best direction.
-# What they cost is the free certificate: they prove 51 degrees, with $\bar a_t$ or without, as it forgets the
-# bad steps only if the weights settle. Where all runs count as settled, exercise 02.2 proves half a degree,
-# and 0.3 is true. `best_weights` would restore the proof, but its weights make $\hat w$ itself.
+# This also completes the answer of section 2.7. With steps of 0.15, where all weights settle, $\bar a_t$ is
+# far ahead of $w_t$ in the median. With steps of 0.5, where few settle, $\bar a_t$ is 51 degrees off: it
+# depends on the present weights alone, and is no better than they are. In the sum $w_t$ the jumps back and
+# forth nearly cancel, so long steps leave $w_t$ near the best direction. What they cost is the proof: a bound
+# $B$ that stays above $\hat\mu$ leaves a gap even for the best direction.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.9 Where it breaks
 #
-# If the hull contains the origin, some weights have $B(\lambda) = 0$, and by section 2.3 nothing separates.
-# If it does not, its nearest point separates, by the proof of part 2.
+# What can weights prove if no direction separates? If the hull contains the origin, some weights have
+# $B(\lambda) = 0$, and by section 2.3 nothing separates. If it does not, its nearest point separates, by the
+# proof of part 2.
 #
 # > **Theorem** (Gordan 1873). *Exactly one of these exists: a direction $w$ with $a_i \cdot w > 0$ for all
 # > $i$, or weights $\lambda \ge 0$, not all zero, with $\sum_i \lambda_i a_i = 0$.*
 #
-# Such weights, also called a **Farkas ray**, prove that nothing separates. If we flip the label of point 8,
-# `best_weights` finds some.
+# Such weights prove that nothing separates. If we flip the label of point 8, `best_weights` finds some.
 
 # %%
 A_bad = np.where(np.arange(12)[:, None] == 7, -A, A)
@@ -783,8 +802,8 @@ assert np.allclose(ray @ A_bad, 0)
 # Some direction separates the signed points. For each point $i$, let $w$ of length at most one get the
 # *others* right, or put them on its line: $a_j \cdot w \ge 0$. How large can $-a_i \cdot w$ get? If it can be
 # above 0, the point *can change sides*: adding a little of a separating direction then gets the others
-# strictly right. If it cannot, the point is stuck. First guess which of our twelve points can. Then find
-# bounds without $w$, as in section 2.3, and return the best.
+# strictly right. First guess which of our twelve points can. Then find bounds without $w$, as in section 2.3,
+# and return the best.
 #
 # <details><summary>Hint: a bound</summary>
 #
@@ -820,8 +839,8 @@ for name, signed in (("our points", A), ("point 3 at (33, -12)", A_far)):
     assert np.flatnonzero(flips).tolist() == [0 if signed is A else 2, 6], "see exercise 02.5"
 
 # %% [markdown]
-# Among our twelve it is points 1 and 7, the support vectors, that can change sides. But this is luck. How far
-# point $i$ gets is the distance of $a_i$ from the **cone** of the others,
+# Of our twelve points exactly the support vectors, 1 and 7, can change sides. But this is luck. How far point
+# $i$ gets is the distance of $a_i$ from the **cone** of the others,
 # $\{\sum_{j \ne i} \lambda_j a_j,\ \lambda \ge 0\}$. A cone does not depend on the lengths of its points, but
 # the hull does. At $(33, -12)$ point 3 is turned past point 1, so it can change sides; yet it is too far away
 # to be a support vector.
@@ -920,8 +939,7 @@ widgets.sliders(
 #
 # Yes. Slackness says that a point with a positive multiplier is on the edge, but not the converse. The signed
 # points $(1, 0)$ and $(1, 1)$ are both on the edge, for $\hat w = (1, 0)$, but $\hat a = (1, 0)$ has all its
-# weight on the first. (They are affinely independent. The four points $(1, \pm 1)$ and $(1, \pm 2)$ are not,
-# and $\hat q$ is not unique: with equal weights the first two alone make $\hat a$, and so do the last two.)
+# weight on the first.
 # </details>
 #
 # **2.** A $w$ is off by a small angle $\varepsilon$. Why is part 3's angle, even with the best weights, so
@@ -942,14 +960,15 @@ progress("02")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - If some direction separates, the best is that of the shortest $w$ with all $a_i \cdot w \ge 1$, and of the
-#   hull's point nearest to the origin.
-# - If $w$ separates, any weights prove $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$. By way of $\bar a$ the
-#   proved angle tends to the true one as the weights tend to $\hat q$.
-# - Along $\hat w$, a short move is worth its point's weight, where $\hat q$ is unique.
-# - The logistic gradient has weights at every step. NGD's had $B < 1.001\,\hat\mu$ after 2,500 steps if and
-#   only if $\eta < \eta^* = 2\hat\mu/\sigma$, in all ninety runs.
-# - Where nothing separates, some weights prove it.
+# To prove how good a direction $w$ is, choose a nonnegative weight for each point: no direction has a margin
+# above $B(\lambda)$, and if $w$ separates, $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$.
+#
+# - If some direction separates, the best one is that of the shortest $w$ with all $a_i \cdot w \ge 1$, and
+# that   of the hull's point nearest to the origin. - The best weights make the bound exact. Nonnegative least
+# squares finds them. - Along $\hat w$, a short move is worth its point's weight, where $\hat q$ is unique. -
+# The logistic gradient has weights at every step. NGD's had $B < 1.001\,\hat\mu$ after 2,500 steps exactly
+# where $\eta < \eta^* = 2\hat\mu/\sigma$, in all ninety runs. - Where nothing separates, some weights prove
+# it.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
