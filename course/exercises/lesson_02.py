@@ -325,7 +325,7 @@ MOVE = Exercise(
         "You shrink what the move itself brings, too. The move is at right angles to the *new* line: it "
         "brings q r, whole.",
         lambda mu_hat, q, apart, r: _after_move(mu_hat, 1 - q, apart, r),
-        "You took the share of b. The point that moves has the share q.",
+        "You took the weight of b. The point that moves has the weight q.",
         _move(worth=lambda q, r: r),
         "Your move counts in full. In the average with the weights q and 1 - q, it counts q times.",
         _move(worth=lambda q, r: r / 2),
@@ -348,7 +348,7 @@ MOVE = Exercise(
         lambda mu_hat, q, apart, r: (_after_move(mu_hat, q, apart, r)[0], mu_hat + q * r),
         "The least is right. The greatest has the strip turned, too: it is below the first order.",
         lambda mu_hat, q, apart, r: (mu_hat - r, mu_hat + r),
-        "So far the margin moves if *all* points move by r. Here one does, with the share q.",
+        "So far the margin moves if *all* points move by r. Here one does, with the weight q.",
     ),
 )
 
@@ -538,13 +538,13 @@ LONGEST = Exercise(
         "You average over all points without weights. Each counts q_i times in C (a change v of w changes "
         "a_bar by -C v: first hint).",
         _of_covariance(lambda A, q: np.cov(A.T, aweights=_at_score_one(A, q), bias=True)),
-        "You weigh all points by exp(-a.w_hat). Only the support vectors have a share left: each counts q_i "
+        "You weigh all points by exp(-a.w_hat). Only the support vectors have weight left: each counts q_i "
         "times.",
         _of_covariance(lambda A, q: np.cov(A.T, aweights=_at_length_one(A, q), bias=True)),
-        "You weigh all points by exp(-a.w) at the best w of length one. Only the support vectors have a "
-        "share left: each counts q_i times.",
+        "You weigh all points by exp(-a.w) at the best w of length one. Only the support vectors have "
+        "weight left: each counts q_i times.",
         _of_covariance(_around(weights=_at_score_one)),
-        "You subtract a_bar, but weigh all points by exp(-a.w_hat). Only the support vectors have a share "
+        "You subtract a_bar, but weigh all points by exp(-a.w_hat). Only the support vectors have weight "
         "left: each counts q_i times.",
         _of_covariance(_around(weights=lambda A, q: q**2)),
         "You squared the q_i. Each support vector counts q_i times; rows whose squares are summed take "

@@ -7,16 +7,16 @@
 # **The question: you hold the points and a direction, nothing else; how do you *prove* how good the direction
 # is?**
 #
-# You prove it with a second set of numbers, one nonnegative weight for each point. Any weights prove a bound,
-# and the right weights prove the exact answer.
+# You prove it with one nonnegative weight for each point. Any weights prove a bound; the right weights prove
+# the exact answer.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
 # - write the hard-margin SVM as an optimisation problem, and its dual as a search for the nearest point;
-# - bound how far a direction is from the best, in margin and in degrees, without knowing the best;
-# - solve the dual as nonnegative least squares, and say what a point's move is worth;
-# - say up to which step length normalised gradient descent finds the best weights;
+# - bound how far a direction is from the best without knowing the best;
+# - find best weights by nonnegative least squares, and say what a point's move is worth;
+# - say up to which step length normalised gradient descent finds them;
 # - prove that nothing separates, where nothing does.
 #
 # **You need** lesson 01, linear algebra, calculus and NumPy; a little torch to read. About 85 minutes (130
@@ -52,12 +52,10 @@ X, y = np.array(plus + minus), np.repeat([1.0, -1.0], 6)
 #
 # $$a_i = y_i\, x_i .$$
 #
-# A direction $w$ gets point $i$ right exactly when $a_i \cdot w > 0$, whichever class it is from. So these
-# **signed points** are all we need. The margin of lesson 01, and the largest margin, are
+# A direction $w$ gets point $i$ right exactly when $a_i \cdot w > 0$, so these **signed points** are all we
+# need. The margin of lesson 01, and the largest margin, are
 #
 # $$\mu(w) = \min_i \frac{a_i \cdot w}{\lVert w \rVert}, \qquad \hat\mu = \max_{w \ne 0} \mu(w).$$
-#
-# In code, `A` has the rows $a_i$, so `A @ w` holds all $a_i \cdot w$.
 
 
 # %%
@@ -102,20 +100,20 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Left: the widest strip around a line through the origin. Right: the signed points, their
-# convex hull, and its point $\hat a$ nearest to the origin (cross).
+# convex hull (all their averages), and its point $\hat a$ nearest to the origin (cross).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Turn the line until the strip is widest, or move over the hull until the origin is nearest: in Figure 1 both
 # searches end at the same place. The best direction is that of $\hat a$, and the largest margin is its
-# length. So a direction should give a lower bound for $\hat\mu$, and a point of the hull an upper bound.
+# length.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.2 From the left: the primal problem
 #
 # How does one write the search for the widest strip as an optimisation problem? Scaling $w$ does not change
-# $\mu(w)$. If some direction separates the points, choose the scale at which the lowest of the scores
-# $a_i \cdot w$ is exactly one. Then $\mu(w) = 1 / \lVert w \rVert$, and the largest margin belongs to the
-# shortest $w$. (We may ask for scores of one *or more*: if all were more than one, a shorter $w$ would do.)
+# $\mu(w)$. If some direction separates the points, choose the scale at which the lowest score $a_i \cdot w$
+# is exactly one. Then $\mu(w) = 1 / \lVert w \rVert$, and the largest margin belongs to the shortest $w$. (If
+# all scores were above one, a shorter $w$ would do, so we may ask for one *or more*.)
 #
 # $$\hat w = \arg\min_w \lVert w \rVert \quad \text{subject to} \quad a_i \cdot w \ge 1 \ \text{ for all } i,
 # \qquad \hat\mu = \frac{1}{\lVert \hat w \rVert}. \tag{P}$$
@@ -162,8 +160,8 @@ def two_points(a, b):
 check("02.1", two_points)
 
 # %% [markdown]
-# Now we take all twelve points. `svm.label_problem` makes (P) from points and labels. `svm.solve` returns its
-# $\hat w$, the margin, and in `.dual` one number for each constraint, which section 2.4 explains.
+# Now we take all twelve points. `svm.solve` returns $\hat w$, the margin, and in `.dual` one number for each
+# constraint, which section 2.4 explains.
 
 # %%
 solution = svm.solve(svm.label_problem(torch.as_tensor(X), torch.as_tensor(y)))
@@ -173,9 +171,9 @@ assert np.allclose(w_hat, [1, 1], atol=1e-4)
 assert np.allclose(two_points(A[0], A[6]), w_hat, atol=1e-4), "see exercise 02.1"
 
 # %% [markdown]
-# Exercise 02.1 gives the same $\hat w$ for points 1 and 7 alone, and this confirms the solver: a $w$ that
-# meets all twelve constraints meets these two, so it is no shorter than the shortest $w$ for the two. But
-# what confirms a solution that nobody can find by hand?
+# Exercise 02.1 gives the same $\hat w$ for points 1 and 7 alone. This confirms the solver: no $w$ that meets
+# all twelve constraints is shorter than the shortest $w$ that meets these two. But what confirms a solution
+# that nobody can find by hand?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.3 From the right: any weights prove a bound
@@ -187,12 +185,12 @@ assert np.allclose(two_points(A[0], A[6]), w_hat, atol=1e-4), "see exercise 02.1
 # = \frac{\sum_i \lambda_i a_i}{\sum_i \lambda_i} \cdot w
 # \;\le\; \frac{\lVert \sum_i \lambda_i a_i \rVert}{\sum_i \lambda_i} =: B(\lambda).$$
 #
-# The first step holds because a minimum is at most any average, and the last is the Cauchy-Schwarz
-# inequality. The right-hand side no longer contains $w$.
+# The first step holds because a minimum is at most any average, and the last by Cauchy-Schwarz. The
+# right-hand side no longer contains $w$.
 #
-# Only the proportions of the weights matter. So we often take **normalised weights**
-# $q_i = \lambda_i / \sum_j \lambda_j$, which add up to one. Then $\bar a = \sum_i q_i a_i$ is a point of the
-# hull, and $B = \lVert \bar a \rVert$ is its distance from the origin.
+# Only proportions matter, so we often take **normalised weights** $q_i = \lambda_i / \sum_j \lambda_j$. Then
+# $\bar a = \sum_i q_i a_i$ is a point of the hull, and $B = \lVert \bar a \rVert$ is its distance from the
+# origin.
 
 
 # %%
@@ -219,8 +217,8 @@ assert np.isclose(upper_bound(pair, A), np.sqrt(0.5))
 # >
 # > **1.** $\ \mu(w) \le \hat\mu \le B(\lambda)$.
 # >
-# > **2.** *Some normalised weights $\hat q$ reach $B(\hat q) = \hat\mu$: those that make the nearest point,
-# > $\sum_i \hat q_i a_i = \hat a$.*
+# > **2.** *Some normalised weights, the* best weights $\hat q$, *reach $B(\hat q) = \hat\mu$: those that make
+# > the nearest point, $\sum_i \hat q_i a_i = \hat a$.*
 # >
 # > **3.** *If $\mu(w) \ge 0$, then* $\ \displaystyle \cos(w, \hat w) \ge \frac{\mu(w)}{B(\lambda)}$.
 # >
@@ -252,8 +250,7 @@ assert np.isclose(upper_bound(pair, A), np.sqrt(0.5))
 #
 # $$\mathrm{gap} = 1 - \frac{\mu(w)}{B(\lambda)} .$$
 #
-# The angle $\theta$ that part 3 proves has $1 - \cos\theta = \mathrm{gap}$. For small angles, in radians,
-# $1 - \cos\theta \approx \theta^2 / 2$, so $\theta \approx \sqrt{2\, \mathrm{gap}}$.
+# The angle $\theta$ that part 3 proves has $1 - \cos\theta = \mathrm{gap}$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.2: Two proofs of an angle
@@ -297,32 +294,32 @@ check("02.2", proved_angle)
 # \qquad D(\lambda) = \sum_i \lambda_i - \tfrac12 \Big\lVert \sum_i \lambda_i a_i \Big\rVert^2 .$$
 #
 # If $w$ meets the constraints of (P) and $\lambda \ge 0$, neither term on the right is negative, so
-# $D(\lambda) \le \frac12 \lVert w \rVert^2$. This is **weak duality**. The search for the best of these
-# bounds is the **dual problem**
+# $D(\lambda) \le \frac12 \lVert w \rVert^2$. This is **weak duality**. The best of these bounds is the **dual
+# problem**
 #
 # $$\max_{\lambda \ge 0} D(\lambda). \tag{D}$$
 #
-# How good is the best bound? Let some direction separate (otherwise $D$ is unbounded, by section 2.9), and
-# write $\lambda = \Lambda q$ with normalised $q$. Then $D = \Lambda - \frac12 \Lambda^2 B(q)^2$ is largest at
-# $\Lambda = 1/B(q)^2$, where $D = 1/(2 B(q)^2)$. By the theorem the least $B$ is $\hat\mu$, so the largest
-# $D$ is $1/(2\hat\mu^2) = \frac12 \lVert \hat w \rVert^2$: the bound is exact. The solutions $\lambda$ of (D)
-# are called **multipliers**. They are the best weights on another scale, $\lambda = \hat q / \hat\mu^2$.
+# Let some direction separate (otherwise $D$ is unbounded, by section 2.9), and write $\lambda = \Lambda q$
+# with normalised $q$. Then $D = \Lambda - \frac12 \Lambda^2 B(q)^2$ is largest at $\Lambda = 1/B(q)^2$, where
+# $D = 1/(2 B(q)^2)$. By the theorem the least $B$ is $\hat\mu$, so the largest $D$ is $1/(2\hat\mu^2) =
+# \frac12 \lVert \hat w \rVert^2$: the best bound is exact. The solutions of (D) are called **multipliers**.
+# They are best weights on another scale, $\hat q / \hat\mu^2$.
 
 # %% [markdown]
-# Let $w$ and $\lambda$ meet their constraints. They are optimal exactly when both terms on the right are
-# zero, and a sum of nonnegative terms is zero only if each of its terms is. Together with the constraints
-# this gives the conditions of Karush, Kuhn and Tucker (**KKT**):
+# So $w$ and $\lambda$ that meet their constraints are optimal exactly when both terms are zero, and a sum of
+# nonnegative terms is zero only if each term is. Together with the constraints, these are the conditions of
+# Karush, Kuhn and Tucker (**KKT**):
 #
-# | condition | formula | in words |
-# |:---|:---|:---|
-# | stationarity | $w = \sum_i \lambda_i a_i$ | $w$ is made of signed points |
-# | primal feasibility | $a_i \cdot w \ge 1$ | every point keeps its distance |
-# | dual feasibility | $\lambda_i \ge 0$ | points push, they never pull |
-# | complementary slackness | $\lambda_i\, (a_i \cdot w - 1) = 0$ | points beyond the edge do not push |
+# | condition | formula |
+# |:---|:---|
+# | stationarity | $w = \sum_i \lambda_i a_i$ |
+# | primal feasibility | $a_i \cdot w \ge 1$ |
+# | dual feasibility | $\lambda_i \ge 0$ |
+# | complementary slackness | $\lambda_i\, (a_i \cdot w - 1) = 0$ |
 #
 # In this lesson the **support vectors** are the points that have $\lambda_i > 0$ in some solution of (D). By
-# complementary slackness they are on the edge of the strip, $a_i \cdot \hat w = 1$, and by stationarity they
-# alone make $\hat w$. (Lesson 01 gave the name to all points on the edge.)
+# complementary slackness they lie on the edge of the strip, $a_i \cdot \hat w = 1$, and by stationarity they
+# alone make $\hat w$.
 
 # %%
 # the solver minimises ||w||, whose gradient is w / ||w||, not w: its numbers are 1 / ||w_hat|| times ours
@@ -332,7 +329,7 @@ assert np.allclose(lam_hat @ A, w_hat, atol=1e-4)
 assert np.allclose(lam_hat[[0, 6]], [1 / 3, 5 / 3], atol=1e-4)
 
 # %% [markdown]
-# Only points 1 and 7 have positive multipliers: these two are the support vectors.
+# Points 1 and 7 are the support vectors.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.5 A dual solver in ten lines *(optional)*
@@ -376,21 +373,21 @@ assert np.allclose(np.divide(gaps[2:4], gaps[3:5]), 145, rtol=1e-3)
 assert np.allclose(dual_ascent(A, 8)[-1] @ A, w_hat)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Why 145? An update that is not clipped at 0 projects $w$ onto the line $a_i \cdot w = 1$. After sweep 3 only
-# $\lambda_1$ and $\lambda_7$ are positive, so the next sweep goes from point 7's line to point 1's and back.
-# Each of the two projections multiplies the distance of $w$ from $\hat w$ by
-# $\lvert \cos(a_1, a_7) \rvert$.
+# Why is the ratio 145? An update that is not clipped at 0 projects $w$ onto the line $a_i \cdot w = 1$. After
+# sweep 3 only $\lambda_1$ and $\lambda_7$ are positive, so the next sweep goes from point 7's line to point
+# 1's and back. Each of the two projections multiplies the distance of $w$ from $\hat w$ by $\lvert \cos(a_1,
+# a_7) \rvert$.
 #
-# The gap is in proportion to this distance when $w$ is near $\hat w$, on the same side of it after each
-# sweep: the error of $\mu(w)$ is of first order in the distance, and that of $B$, which is least at $\hat q$,
-# only of second order. So a sweep multiplies the gap by
+# Near $\hat w$ the gap is in proportion to this distance. For $w$ stays on the same side of $\hat w$ from
+# sweep to sweep, where the error of $\mu(w)$ is of first order in the distance, and the error of $B$, which
+# is least at $\hat q$, is only of second order. So a sweep multiplies the gap by
 #
 # $$\cos^2(a_1, a_7) = \frac{(a_1 \cdot a_7)^2}{\lVert a_1 \rVert^2\, \lVert a_7 \rVert^2} = \frac{1}{145} .$$
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.6 The dual as nonnegative least squares
 #
-# How does one compute the best weights without writing a solver? The nearest point of the hull minimises
+# How does one compute best weights? The nearest point of the hull minimises
 # $\lVert \sum_i q_i a_i \rVert$ over weights that add up to one. Do not insist on the sum, but charge for
 # missing it:
 #
@@ -398,10 +395,10 @@ assert np.allclose(dual_ascent(A, 8)[-1] @ A, w_hat)
 # \;=\; \min_{\lambda \ge 0}\ \left\lVert \begin{pmatrix} A^\top \\ 1 \cdots 1 \end{pmatrix}
 # \lambda - \begin{pmatrix} 0 \\ 1 \end{pmatrix} \right\rVert^2 .$$
 #
-# This is **nonnegative least squares**: `lam, residual = nnls(matrix, target)` solves it up to rounding. Why
-# are its weights the best? With $\lambda = \Lambda q$ the objective is $\Lambda^2 B(q)^2 + (1 - \Lambda)^2$.
-# The best $\Lambda$, which is $1/(1 + B(q)^2)$, is not zero, and for every $\Lambda > 0$ the best $q$ makes
-# the nearest point. So the solution, divided by its sum, is $\hat q$.
+# This is **nonnegative least squares**: `lam, residual = nnls(matrix, target)` solves it up to rounding. With
+# $\lambda = \Lambda q$ the objective is $\Lambda^2 B(q)^2 + (1 - \Lambda)^2$. For every $\Lambda > 0$ the
+# best $q$ makes the nearest point, and the best $\Lambda = 1/(1 + B(q)^2)$ is not zero. So the solution,
+# divided by its sum, is $\hat q$.
 
 
 # %%
@@ -422,14 +419,10 @@ assert np.isclose(upper_bound(q_hat, A), mu_hat)
 # How does the largest margin change when one point moves? Let $\delta$ be a short move of $a_i$, and
 # $\delta_\parallel = \hat\mu\, \hat w \cdot \delta$ its component along $\hat w$. The old weights still prove
 # a bound, which is now $\lVert \hat a + \hat q_i\, \delta \rVert \approx \hat\mu + \hat q_i\,
-# \delta_\parallel$.
+# \delta_\parallel$. Where $\hat q$ is unique, the new margin equals this bound to first order: *along $\hat
+# w$, a move is worth its point's weight*.
 #
-# Let the points on the edge be **affinely independent**: their differences from one of them are linearly
-# independent. By complementary slackness only these points have weight, and they make $\hat a$ in one way
-# only, so $\hat q$ is unique. Then the new margin equals this bound to first order: *along $\hat w$, a move
-# is worth its point's weight*.
-#
-# <details><summary>Why the margin, too</summary>
+# <details><summary>Why the margin equals the bound</summary>
 #
 # The new margin is the length of a hull point with the new best weights $q$. It is at least the part of that
 # point along $\hat w$, and this part is at least $\hat\mu + q_i\, \delta_\parallel$, since the part of every
@@ -495,9 +488,8 @@ for name, ends in (("predicted", both), ("measured", extremes), ("to first order
 assert np.allclose(extremes, both, atol=1e-5), "see exercise 02.3"
 
 # %% [markdown]
-# The prediction of exercise 02.3 is what we measure. To first order the move is worth
-# $\pm \hat q_7\, r = \pm 0.25$. The strip has to turn as well, so the worst move costs more and the best move
-# gains less.
+# The prediction holds to four digits. To first order the move is worth $\pm \hat q_7\, r = \pm 0.25$. But the
+# strip has to turn, so the worst move costs more and the best move gains less.
 #
 # <details><summary>Why exactly this much</summary>
 #
@@ -515,9 +507,9 @@ assert np.allclose(extremes, both, atol=1e-5), "see exercise 02.3"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.7 Gradient descent certifies itself
 #
-# Must one solve the dual problem to have good weights, or does gradient descent bring some? Take the loss of
-# lesson 01, $L(w) = \frac{1}{n} \sum_i \ell(u_i)$ with $\ell(u) = \log(1 + e^{-u})$ and $u_i = a_i \cdot w$.
-# A step moves $w$ along
+# Must one solve the dual problem to have good weights? Take the loss of lesson 01,
+# $L(w) = \frac{1}{n} \sum_i \ell(u_i)$ with $\ell(u) = \log(1 + e^{-u})$ and $u_i = a_i \cdot w$. A step of
+# gradient descent moves $w$ along
 #
 # $$-\nabla L(w) = \frac{1}{n} \sum_i |\ell'(u_i)|\, a_i, \qquad |\ell'(u)| = \frac{1}{1 + e^u} > 0 .$$
 #
@@ -530,23 +522,22 @@ assert np.allclose(extremes, both, atol=1e-5), "see exercise 02.3"
 # So each step $t$ brings an upper bound on *every* margin, and two directions: the iterate $w_t$, and
 # $\bar a_t$, which is minus the gradient at $w_t$, rescaled.
 #
-# **Predict before you run on.** Which has the larger margin after many steps, $w_t$ or $\bar a_t$?
+# We repeat a run of lesson 01, normalised gradient descent (NGD) from $w = 0$: all its steps have the same
+# length $\eta$, here 0.5.
 #
-# We repeat two runs of lesson 01 from $w = 0$: gradient descent (GD) with the step size 1, and normalised
-# gradient descent (NGD), whose steps all have the same length $\eta$, here 0.5.
+# **Predict before you run on.** Which has the larger margin after many steps, $w_t$ or $\bar a_t$?
 
 
 # %%
-def descend(A, step, marks, normalised=False):
-    """Descent on L from 0, for A (..., n, d): the iterates after `marks` steps, (marks, ..., d)."""
+def descend(A, step, marks):
+    """NGD on L from 0, for A (..., n, d): the iterates after `marks` steps, (marks, ..., d)."""
     w, kept = np.zeros(A.shape[:-2] + A.shape[-1:]), []
     for t in range(1, marks[-1] + 1):
         u = (A @ w[..., None])[..., 0]
-        # a common factor may go when the step is normalised: with it all weights may underflow
-        least = u.min(-1, keepdims=True) if normalised else 0.0
-        push = np.exp(least - u) / (1 + np.exp(-u))
+        # |l'(u)|, up to a common factor with which all weights would underflow in the end
+        push = np.exp(u.min(-1, keepdims=True) - u) / (1 + np.exp(-u))
         move = (push[..., None, :] @ A)[..., 0, :]
-        w = w + step * move / (np.linalg.norm(move, axis=-1, keepdims=True) if normalised else A.shape[-2])
+        w = w + step * move / np.linalg.norm(move, axis=-1, keepdims=True)
         if t in marks:
             kept.append(w)
     return np.array(kept)
@@ -565,99 +556,80 @@ def between(v, w):
 
 
 # %%
-times = sorted({*np.geomspace(2, 100_000, 100).astype(int).tolist(), 100, 1000, 10_000})
-short = [t for t in times if t <= 1000]
-runs = ("GD", times, descend(A, 1, times)), ("NGD", short, descend(A, 0.5, short, normalised=True))
-curves = {}
-print("       steps  gap of w  gap of a_bar  angle in degrees: part 3   02.2   true")
-for name, t, w in runs:
-    q = gradient_weights(w, A)
-    mu_w, mu_a, B = margin(w, A), margin(q @ A, A), upper_bound(q, A)
-    direct, true = np.degrees(np.arccos(mu_w / B)), between(w, w_hat)
-    better = np.array([proved_angle(v, weights, A) for v, weights in zip(w, q, strict=True)])
-    curves[name] = t, mu_w, mu_a, B, direct, better, true
-    for k in (t.index(t[-1] // 10), -1):
-        both = f"{1 - mu_w[k] / B[k]:9.4f} {abs(1 - mu_a[k] / B[k]):13.4f}"
-        print(f"{name:3} {t[k]:8,} {both} {direct[k]:25.2f} {better[k]:6.2f} {true[k]:6.2f}")
-    assert (better >= true - 1e-5).all(), "see exercise 02.2"
-assert np.allclose((true * t)[-9:], true[-1] * t[-1], rtol=0.01)  # of NGD: falls like 1 / t
-
-# %% [markdown]
-# At the end of both runs $\bar a_t$ has the smaller gap, so it has the larger margin. Figure 2 shows why.
+times = sorted({*np.geomspace(10, 1000, 50).astype(int).tolist(), 100})
+w = descend(A, 0.5, times)
+q = gradient_weights(w, A)
+mu_w, mu_a, B = margin(w, A), margin(q @ A, A), upper_bound(q, A)
+direct, true = np.degrees(np.arccos(mu_w / B)), between(w, w_hat)
+better = np.array([proved_angle(*one, A) for one in zip(w, q, strict=True)])
+print("angle of w in degrees: proved by part 3   by exercise 02.2   true")
+for t in (10, 100, 1000):
+    k = times.index(t)
+    print(f"after {t:4} steps {direct[k]:24.2f} {better[k]:18.2f} {true[k]:6.2f}")
+assert (better >= true - 1e-5).all(), "see exercise 02.2"
+assert np.allclose((true * times)[-9:], true[-1] * times[-1], rtol=0.01)  # falls like 1 / t
 
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
-fig, axes = plt.subplots(1, 3, figsize=(11, 3.8))
-axes[1].sharey(axes[0])
-for name, ax in zip(curves, axes, strict=False):
-    t, mu_w, mu_a, B, *_ = curves[name]
-    for values, colour, style, label in (
-        (1 - mu_w / mu_hat, "blue", "-", r"$1 - \mu(w_t) / \hat\mu$"),
-        (1 - mu_a / mu_hat, "vermillion", "-", r"$1 - \mu(\bar a_t) / \hat\mu$"),
-        (B / mu_hat - 1, "black", "--", r"$B(q_t) / \hat\mu - 1$"),
-    ):
-        values = np.where(values > 1e-13, values, np.nan)
-        ax.loglog(t, values, color=COLORS[colour], linestyle=style, label=label)
-    ax.set(xlabel="step $t$", title=f"{name}: how far from the best", ylim=(1e-13, 4))
-axes[0].set(ylabel="relative distance")
-axes[0].legend(loc="lower left", fontsize=10)
-for name, colour in (("GD", "green"), ("NGD", "purple")):
-    t, *_, direct, better, true = curves[name]
-    axes[2].loglog(t, direct, color=COLORS[colour], linestyle="-")
-    axes[2].loglog(t, better, color=COLORS[colour], linestyle="--")
-    axes[2].loglog(t, true, color=COLORS[colour], linestyle=":", linewidth=3)
-    axes[2].text(1.6 * t[-1], direct[-1], name, color=plots.ink(colour), va="center")
-for style, meaning in (("-", "proved by part 3 alone"), ("--", "by exercise 02.2"), (":", "true")):
-    axes[2].plot([], [], color=COLORS["black"], linestyle=style, label=meaning)
-axes[2].set(xlabel="step $t$", ylabel=r"angle of $w_t$ and $\hat w$, degrees", title="error of the direction")
-axes[2].set(ylim=(5e-3, 150), xlim=(1, 1e6))
-axes[2].legend(loc="lower left", fontsize=10)
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
+for values, colour, style, label in (
+    (1 - mu_w / mu_hat, "blue", "-", r"$1 - \mu(w_t) / \hat\mu$"),
+    (1 - mu_a / mu_hat, "vermillion", "-", r"$1 - \mu(\bar a_t) / \hat\mu$"),
+    (B / mu_hat - 1, "black", "--", r"$B(q_t) / \hat\mu - 1$"),
+):
+    values = np.where(values > 1e-13, values, np.nan)
+    left.loglog(times, values, color=COLORS[colour], linestyle=style, label=label)
+left.set(xlabel="step $t$", ylabel="relative distance", ylim=(1e-13, 4), title="how far from the best margin")
+left.legend(loc="lower right", fontsize=10)
+for values, colour, style, label in (
+    (direct, "blue", "-", "proved by part 3 alone"),
+    (better, "purple", "--", "proved by exercise 02.2"),
+    (true, "black", ":", "true"),
+):
+    right.loglog(times, values, color=COLORS[colour], linestyle=style, label=label)
+right.set(xlabel="step $t$", ylabel=r"angle of $w_t$ and $\hat w$, degrees", ylim=(5e-2, 150))
+right.set_title("how far from the best direction")
+right.legend(loc="lower left", fontsize=10)
 show(
     fig,
-    alt="Logarithmic axes. Left and middle: for GD and NGD the margin of the iterate approaches the best one "
-    "slowly, that of the gradient faster, to rounding within 100 steps of NGD; the upper bound is ahead of "
-    "both in the end. Right: the angle proved by part 3 alone stays far above the true one. The angle that "
-    "exercise 02.2 proves meets the true one for NGD; for GD it starts to fall late, and is still above.",
+    alt="Logarithmic axes. Left: the margin of the iterate approaches the best one slowly. That of the "
+    "gradient falls to rounding within 100 steps, and the upper bound still sooner. Right: the angle proved "
+    "by part 3 alone stays far above the true one; the angle that exercise 02.2 proves meets it.",
 )
 
 # %% [markdown]
-# **Figure 2.** Left and middle: how far the two margins and the upper bound are from $\hat\mu$; in the middle
-# two curves end where rounding begins. Where the curve of $\bar a_t$ dips, its direction passes near that of
-# $\hat w$. Right: the angle between $w_t$ and $\hat w$, proved and true.
+# **Figure 2.** Left: how far the two margins and the upper bound are from $\hat\mu$; two curves end where
+# rounding begins. Right: the angle between $w_t$ and $\hat w$, proved and true.
 
 # %% [markdown]
-# *Why $\bar a_t$ is ahead.* The dashed curves fall: $B(q_t)$, the length of $\bar a_t$, approaches $\hat\mu$.
-# So $\bar a_t$ is a point of the hull that approaches the nearest one, $\hat a$, and $\hat a$ has the best
-# direction. We say that the weights **settle** if they tend to best weights $\hat q$. The iterate $w_t$, in
-# contrast, is the sum of all steps, and what the early steps brought across $\hat w$ stays in it. NGD
-# outgrows it slowly: ten times as many steps leave a tenth of the angle.
+# On the left $\bar a_t$ soon has the larger margin. The dashed curve shows why: $\bar a_t$ is a point of the
+# hull, and its length $B$ tends to $\hat\mu$. So $\bar a_t$ tends to the nearest point $\hat a$, which has
+# the best direction. We say that the weights **settle** when they tend to best weights. The iterate $w_t$ is
+# the sum of all steps, and what the early ones brought across $\hat w$ stays in it: a tenth of the angle
+# takes ten times as many steps.
 #
-# *Why $\bar a_t$ helps the proof.* Part 3 alone proves angles far larger than the true ones (question 2 asks
-# why). Exercise 02.2 adds two angles: the angle between $w_t$ and $\bar a_t$, and the one that part 3 proves
-# for $\bar a_t$. If the weights settle, the first tends to the true angle and the second to zero. For NGD the
-# proof has met the truth. For GD it is on the way: the gap of $\bar a_t$ falls, but after 100,000 steps it is
-# still 0.003, which makes up $\sqrt{2 \cdot 0.003}$ radians, or half, of the 8.9 degrees proved.
+# On the right, part 3 proves far too large an angle (question 2 asks why). Exercise 02.2 adds the angle
+# between $w_t$ and $\bar a_t$ to the angle that part 3 proves for $\bar a_t$. As the weights settle, the
+# first tends to the true angle and the second to zero, so the proof meets the truth.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Do the weights always settle?
+# ### Do NGD's weights always settle?
 #
-# We ask this for NGD. Let all points on the edge be support vectors, at least two, and let them be affinely
-# independent. As $w$ grows along $\hat w$, the weights of all other points vanish, and $|\ell'(u)|$
-# approaches $e^{-u}$. Let $q$ be near $\hat q$ already. (That it gets there we do not prove; section 2.8
-# measures it.) Then one question is left: do small errors of $q$ die out, or do they grow?
+# Let $\hat q$ be unique, and let all points on the edge, at least two, have weight in it. As $w$ grows along
+# $\hat w$, the weights of all other points vanish, and $|\ell'(u)|$ approaches $e^{-u}$. Let $q$ be near
+# $\hat q$ already; that it gets there we measure, but do not prove. Do small errors of $q$ then die out?
 #
-# A step of length $\eta$ is $\eta\,\bar a / \lVert \bar a \rVert$, and $\lVert \bar a \rVert$ is about
-# $\hat\mu$. So a step moves $w$ by about $\eta$ along $\hat w$, and by $\eta\,\bar a_\perp / \hat\mu$ across
-# it, where $\bar a_\perp$ is the part of $\bar a$ at right angles to $\hat w$. If $\bar a_\perp$ dies out,
-# then $\bar a \to \hat a$, and as the points on the edge are affinely independent, this forces $q \to \hat
-# q$.
+# A step is $\eta\,\bar a / \lVert \bar a \rVert$, and $\lVert \bar a \rVert$ is about $\hat\mu$. So it moves
+# $w$ by about $\eta$ along $\hat w$, and by $\eta\,\bar a_\perp / \hat\mu$ across it, where $\bar a_\perp$ is
+# the part of $\bar a$ at right angles to $\hat w$. If $\bar a_\perp$ dies out, then $\bar a \to \hat a$, and
+# as $\hat q$ is unique, $q \to \hat q$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.4: How long may a step be?
 #
 # ★★★ · 12 minutes
 #
-# You hold the signed points and the best weights $\hat q$. As above, the other points have no weight
-# left, and $|\ell'(u)| = e^{-u}$. Predict the step length $\eta^*$ up to which $\bar a_\perp$ dies out. (The text
+# You hold the signed points and the best weights $\hat q$. As above, the other points have no weight left,
+# and $|\ell'(u)| = e^{-u}$. Predict the step length $\eta^*$ up to which $\bar a_\perp$ dies out. (The text
 # after the check begins with the answer.)
 #
 # <details><summary>Hint: a change of the weights</summary>
@@ -693,8 +665,7 @@ check("02.4", longest_step)
 #
 # $$\eta < \eta^* = \frac{2 \hat\mu}{\sigma} .$$
 #
-# Steps above $\eta^*/2$ overshoot: they reverse a part of $\bar a_\perp$. Above $\eta^*$ a part that is
-# reversed also gets longer.
+# Longer steps overshoot: they reverse a part of $\bar a_\perp$ and make it longer.
 #
 # <details><summary>Derivation</summary>
 #
@@ -712,14 +683,14 @@ check("02.4", longest_step)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.8 Thirty problems in six dimensions
 #
-# Does $\eta^*$ say where NGD's weights settle? We ask our twelve points first.
+# Does $\eta^*$ say where NGD's weights settle?
 #
 # **Predict before you run on.** What is $\eta^*$ for our twelve points, by hand?
 
 # %%
 print(f"eta* of our points: {longest_step(A, q_hat):.2f}")
 for eta in (3.5, 3.58):
-    q = gradient_weights(descend(A, eta, [2999, 3000], normalised=True), A)
+    q = gradient_weights(descend(A, eta, [2999, 3000]), A)
     excess = np.abs(upper_bound(q, A) / mu_hat - 1)
     less, more = np.sort(q[:, 6])  # which of them comes first hangs on rounding
     print(f"eta {eta:4}: q_7 at the last two steps {less:.4f}, {more:.4f}; B too large by {excess.max():.2%}")
@@ -736,10 +707,8 @@ for eta in (3.5, 3.58):
 # $\eta^* = 2\hat\mu / 0.4 = \sqrt2 / 0.4$.
 # </details>
 #
-# Now we draw 30 random sets of 40 points in six dimensions. (Random points meet the conditions of section 2.7
-# with probability one if they have two support vectors or more, as these do.) After 2,500 steps we count the
-# weights of a run as settled if $B < 1.001\, \hat\mu$, and measure how many degrees $w_t$ and $\bar a_t$ are
-# from the best direction.
+# Now we draw 30 random sets of 40 points in six dimensions. After 2,500 steps we count a run's weights as
+# settled if $B < 1.001\, \hat\mu$, and measure how far $w_t$ and $\bar a_t$ are from the best direction.
 
 
 # %%
@@ -754,11 +723,10 @@ draws = np.stack([draw(seed) for seed in range(30)])  # (30, 40, 6)
 q_hats = np.array([best_weights(one) for one in draws])
 a_hats = np.einsum("knd,kn->kd", draws, q_hats)
 limits = np.array([longest_step(one, q) for one, q in zip(draws, q_hats, strict=True)])
-print(f"eta* lies between {limits.min():.2f} and {limits.max():.2f}")
 print("       of 30 runs                      degrees from the best, medians")
 print("step   eta < eta*   B < 1.001 mu_hat    w_t   a_bar_t")
 for step, count in ((0.5, 3), (0.25, 19), (0.15, 30)):
-    (w,) = descend(draws, step, [2500], normalised=True)
+    (w,) = descend(draws, step, [2500])
     q = gradient_weights(w, draws)
     a_bars = np.einsum("knd,kn->kd", draws, q)
     settled = upper_bound(q, draws) < 1.001 * upper_bound(q_hats, draws)
@@ -767,14 +735,13 @@ for step, count in ((0.5, 3), (0.25, 19), (0.15, 30)):
     assert [settled.sum(), *settled] == [count, *(step < limits)], "see exercise 02.4"
 
 # %% [markdown]
-# So NGD's weights do not always settle: in these ninety runs they count as settled exactly where
-# $\eta < \eta^*$.
+# So NGD's weights do not always settle: of the ninety runs exactly those with $\eta < \eta^*$ count as
+# settled.
 #
-# This also completes the answer of section 2.7. With steps of 0.15, where all weights settle, $\bar a_t$ is
-# far ahead of $w_t$ in the median. With steps of 0.5, where few settle, $\bar a_t$ is 51 degrees off: it
-# depends on the present weights alone, and is no better than they are. In the sum $w_t$ the jumps back and
-# forth nearly cancel, so long steps leave $w_t$ near the best direction. What they cost is the proof: a bound
-# $B$ that stays above $\hat\mu$ leaves a gap even for the best direction.
+# Which is better, then, $w_t$ or $\bar a_t$? With steps of 0.15, where all weights count as settled, $\bar
+# a_t$ is far ahead in the median. With steps of 0.5, where few do, it is 51 degrees off, as it depends on the
+# present weights alone. In the sum $w_t$ the jumps nearly cancel, so $w_t$ is near the best direction all the
+# same. But its weights cannot prove this: a bound above $\hat\mu$ leaves a gap even for the best direction.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.9 Where it breaks
@@ -786,13 +753,13 @@ for step, count in ((0.5, 3), (0.25, 19), (0.15, 30)):
 # > **Theorem** (Gordan 1873). *Exactly one of these exists: a direction $w$ with $a_i \cdot w > 0$ for all
 # > $i$, or weights $\lambda \ge 0$, not all zero, with $\sum_i \lambda_i a_i = 0$.*
 #
-# Such weights prove that nothing separates. If we flip the label of point 8, `best_weights` finds some.
+# If we flip the label of point 8, nothing separates, and `best_weights` finds weights that prove it.
 
 # %%
 A_bad = np.where(np.arange(12)[:, None] == 7, -A, A)
-ray = best_weights(A_bad)
-print("label of point 8 flipped: weights", ray.round(4)[ray > 0], "on points", np.flatnonzero(ray) + 1)
-assert np.allclose(ray @ A_bad, 0)
+proof = best_weights(A_bad)
+print("label of point 8 flipped: weights", proof.round(4)[proof > 0], "on points", np.flatnonzero(proof) + 1)
+assert np.allclose(proof @ A_bad, 0)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.5: Who can change sides?
@@ -839,11 +806,10 @@ for name, signed in (("our points", A), ("point 3 at (33, -12)", A_far)):
     assert np.flatnonzero(flips).tolist() == [0 if signed is A else 2, 6], "see exercise 02.5"
 
 # %% [markdown]
-# Of our twelve points exactly the support vectors, 1 and 7, can change sides. But this is luck. How far point
-# $i$ gets is the distance of $a_i$ from the **cone** of the others,
+# Of our twelve points exactly the support vectors can change sides, but this is luck. How far point $i$ gets
+# is the distance of $a_i$ from the **cone** of the others,
 # $\{\sum_{j \ne i} \lambda_j a_j,\ \lambda \ge 0\}$. A cone does not depend on the lengths of its points, but
-# the hull does. At $(33, -12)$ point 3 is turned past point 1, so it can change sides; yet it is too far away
-# to be a support vector.
+# the hull does. At $(33, -12)$ point 3 can change sides, yet it is too far away to be a support vector.
 #
 # <details><summary>Why it gets as far as the cone</summary>
 #
@@ -901,9 +867,9 @@ show(
 # **Figure 3.** A star with label +1 at $(0, 0.5)$ and at $(-1.5, 0)$. Rings: where $q_i > 0$.
 #
 # Let $a$ be the star's signed point. It narrows the strip exactly if $a \cdot \hat w < 1$, for then $\hat w$
-# no longer keeps all constraints, and no other direction is as good. It leaves no separating direction
-# exactly if $-a$ lies in the cone of the $a_i$: then $a$ and some point of the cone add up to 0. Conversely,
-# in Gordan's weights $a$'s own is not 0, as the others can be separated: divide by it.
+# no longer meets all constraints, and no other direction is as good. It leaves no separating direction
+# exactly if $-a$ lies in the cone of the $a_i$. If it does, $a$ and some point of the cone add up to 0.
+# Conversely, Gordan's weights give $a$ a positive weight, as the other points can be separated: divide by it.
 #
 # Below, place the star so that it is the only support vector: what must then hold for the other $a_i$?
 #
@@ -937,10 +903,9 @@ widgets.sliders(
 #
 # <details><summary>Answer</summary>
 #
-# Yes. Slackness says that a point with a positive multiplier is on the edge, but not the converse. The signed
-# points $(1, 0)$ and $(1, 1)$ are both on the edge, for $\hat w = (1, 0)$, but $\hat a = (1, 0)$ has all its
-# weight on the first.
-# </details>
+# Yes. Complementary slackness says that a point with a positive multiplier is on the edge, but not the
+# converse. The signed points $(1, 0)$ and $(1, 1)$ are both on the edge, for $\hat w = (1, 0)$, but $\hat a =
+# (1, 0)$ has all its weight on the first. </details>
 #
 # **2.** A $w$ is off by a small angle $\varepsilon$. Why is part 3's angle, even with the best weights, so
 # much larger?
@@ -951,7 +916,8 @@ widgets.sliders(
 # angles to $\hat w$. A support vector then scores $\hat\mu \cos\varepsilon + a_i \cdot v \sin\varepsilon$.
 # As $\sum_i \hat q_i\, a_i \cdot v = \hat a \cdot v = 0$, some of these $a_i \cdot v$ is negative, unless all
 # are zero. If one is negative, its point loses margin in proportion to $\varepsilon$. So the gap grows like
-# $\varepsilon$, and the angle that part 3 proves, $\sqrt{2\, \mathrm{gap}}$, like $\sqrt\varepsilon$.
+# $\varepsilon$. Part 3 proves an angle $\theta$ with $1 - \cos\theta = \mathrm{gap}$. For small angles, in
+# radians, $1 - \cos\theta \approx \theta^2 / 2$, so $\theta$ grows like $\sqrt\varepsilon$.
 # </details>
 
 # %%
@@ -960,15 +926,15 @@ progress("02")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# To prove how good a direction $w$ is, choose a nonnegative weight for each point: no direction has a margin
-# above $B(\lambda)$, and if $w$ separates, $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$.
+# To prove how good $w$ is, choose weights $\lambda \ge 0$: no margin is above $B(\lambda)$, and if $w$
+# separates, $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$.
 #
-# - If some direction separates, the best one is that of the shortest $w$ with all $a_i \cdot w \ge 1$, and
-# that   of the hull's point nearest to the origin. - The best weights make the bound exact. Nonnegative least
-# squares finds them. - Along $\hat w$, a short move is worth its point's weight, where $\hat q$ is unique. -
-# The logistic gradient has weights at every step. NGD's had $B < 1.001\,\hat\mu$ after 2,500 steps exactly
-# where $\eta < \eta^* = 2\hat\mu/\sigma$, in all ninety runs. - Where nothing separates, some weights prove
-# it.
+# - The best direction is that of the shortest $w$ with all $a_i \cdot w \ge 1$, and that of the hull's point
+#   nearest to the origin. This point's weights make the bound exact.
+# - Along $\hat w$, a short move is worth its point's weight, where $\hat q$ is unique.
+# - The gradient brings weights at every step. After 2,500 steps of NGD they had $B < 1.001\,\hat\mu$ exactly
+#   where $\eta < \eta^* = 2\hat\mu/\sigma$, in all ninety runs.
+# - Where nothing separates, some weights prove it.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|

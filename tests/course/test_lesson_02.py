@@ -113,7 +113,7 @@ def test_the_gradients_weights_settle_below_the_longest_step(lesson, n, d):
         best = lesson["best_weights"](A)
         longest = longest_step(A, best)
         for factor, settles in ((0.8, True), (1.2, False)):
-            (w,) = lesson["descend"](A, factor * longest, [20_000], normalised=True)
+            (w,) = lesson["descend"](A, factor * longest, [20_000])
             bound = lesson["upper_bound"](lesson["gradient_weights"](w, A), A)
             assert (bound < 1.001 * lesson["upper_bound"](best, A)) == settles
 
@@ -127,7 +127,7 @@ def test_no_hint_on_the_longest_step_scales_the_weights(signed):
 
 
 def test_the_lessons_sets_keep_what_the_longest_step_assumes(lesson):
-    """All points on the edge have weight, and are affinely independent."""
+    """All points on the edge have weight, and are affinely independent: the best weights are unique."""
     for A in map(lesson["draw"], range(30)):
         q = lesson["best_weights"](A)
         a_hat = q @ A
@@ -141,7 +141,7 @@ def test_weights_that_settle_put_the_gradient_ahead_of_the_iterate_and_others_fa
     draws = np.stack([lesson["draw"](seed) for seed in range(first, first + 30)])
     a_hats = np.stack([lesson["best_weights"](A) @ A for A in draws])
     for step, behind in ((0.15, False), (0.5, True)):
-        (w,) = lesson["descend"](draws, step, [2500], normalised=True)
+        (w,) = lesson["descend"](draws, step, [2500])
         a_bars = np.einsum("knd,kn->kd", draws, lesson["gradient_weights"](w, draws))
         iterate, gradient = (np.median(lesson["between"](one, a_hats)) for one in (w, a_bars))
         assert 0.05 < iterate < 0.4
@@ -151,6 +151,6 @@ def test_weights_that_settle_put_the_gradient_ahead_of_the_iterate_and_others_fa
 def test_with_a_point_on_the_edge_that_has_no_weight_the_tilt_falls_like_one_over_t(lesson):
     """So the lesson asks that all points on the edge have weight."""
     A = np.array([[1.0, 1, 0], [1, -1, 0], [1, 0, 1]])
-    w = lesson["descend"](A, 0.5, [1000, 10_000], normalised=True)
+    w = lesson["descend"](A, 0.5, [1000, 10_000])
     a_bar = lesson["gradient_weights"](w, A) @ A
     np.testing.assert_allclose(np.linalg.norm(a_bar[:, 1:], axis=1) * [1000, 10_000], 2, rtol=0.01)
