@@ -110,7 +110,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.2 From the left: the primal problem
 #
-# How does one write the search for the widest strip as an optimisation problem? Scaling $w$ does not change
+# How does one write the search for the widest strip in formulas? Scaling $w$ does not change
 # $\mu(w)$. If some direction separates the points, choose the scale at which the lowest score $a_i \cdot w$
 # is exactly one. Then $\mu(w) = 1 / \lVert w \rVert$, and the largest margin belongs to the shortest $w$. (If
 # all scores were above one, a shorter $w$ would do, so we may ask for one *or more*.)
@@ -207,9 +207,9 @@ for name, lam in zip(names, (np.ones(12), point[6], pair), strict=True):
 assert np.isclose(upper_bound(pair, A), np.sqrt(0.5))
 
 # %% [markdown]
-# Each of the three numbers bounds every margin, and the last bound is exact. By hand,
-# $(a_1 + 5 a_7)/6 = (0.5, 0.5)$, so no direction has a margin above $\sqrt{1/2}$, and $(1, 1)$ has exactly
-# this margin. Whenever some direction separates the points, such weights exist:
+# Each of the three numbers bounds every margin, and the last bound is exact: $(a_1 + 5 a_7)/6 = (0.5, 0.5)$,
+# so no direction has a margin above $\sqrt{1/2}$, and $(1, 1)$ has exactly this margin. Whenever some
+# direction separates the points, such weights exist:
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # > **Theorem (certificate).** *Let some direction separate the points. For all $w \ne 0$ and all weights
@@ -738,10 +738,11 @@ for step, count in ((0.5, 3), (0.25, 19), (0.15, 30)):
 # So NGD's weights do not always settle: of the ninety runs exactly those with $\eta < \eta^*$ count as
 # settled.
 #
-# Which is better, then, $w_t$ or $\bar a_t$? With steps of 0.15, where all weights count as settled, $\bar
-# a_t$ is far ahead in the median. With steps of 0.5, where few do, it is 51 degrees off, as it depends on the
-# present weights alone. In the sum $w_t$ the jumps nearly cancel, so $w_t$ is near the best direction all the
-# same. But its weights cannot prove this: a bound above $\hat\mu$ leaves a gap even for the best direction.
+# Which is better, then, $w_t$ or $\bar a_t$? With steps of 0.15, where all weights count as settled,
+# $\bar a_t$ is far ahead in the median. With steps of 0.5, where few do, it is 51 degrees off, as it depends
+# on the present weights alone. In the sum $w_t$ the jumps nearly cancel, so $w_t$ is near the best direction
+# all the same. But its weights cannot prove this: a bound above $\hat\mu$ leaves a gap even for the best
+# direction.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.9 Where it breaks
@@ -904,8 +905,9 @@ widgets.sliders(
 # <details><summary>Answer</summary>
 #
 # Yes. Complementary slackness says that a point with a positive multiplier is on the edge, but not the
-# converse. The signed points $(1, 0)$ and $(1, 1)$ are both on the edge, for $\hat w = (1, 0)$, but $\hat a =
-# (1, 0)$ has all its weight on the first. </details>
+# converse. The signed points $(1, 0)$ and $(1, 1)$ are both on the edge, for $\hat w = (1, 0)$, but
+# $\hat a = (1, 0)$ has all its weight on the first.
+# </details>
 #
 # **2.** A $w$ is off by a small angle $\varepsilon$. Why is part 3's angle, even with the best weights, so
 # much larger?
@@ -929,8 +931,8 @@ progress("02")
 # To prove how good $w$ is, choose weights $\lambda \ge 0$: no margin is above $B(\lambda)$, and if $w$
 # separates, $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$.
 #
-# - The best direction is that of the shortest $w$ with all $a_i \cdot w \ge 1$, and that of the hull's point
-#   nearest to the origin. This point's weights make the bound exact.
+# - If some direction separates, the best is that of the shortest $w$ with all $a_i \cdot w \ge 1$, and of the
+#   hull's point nearest to the origin. This point's weights make the bound exact.
 # - Along $\hat w$, a short move is worth its point's weight, where $\hat q$ is unique.
 # - The gradient brings weights at every step. After 2,500 steps of NGD they had $B < 1.001\,\hat\mu$ exactly
 #   where $\eta < \eta^* = 2\hat\mu/\sigma$, in all ninety runs.
