@@ -591,7 +591,7 @@ assert (abs(beside[2:] / [row[1] for row in rests] - 1) < 0.1).all()  # the runs
 # Let $\xi$, $\zeta$ be the singular vectors of a run's $S$ with its largest singular value, its **leading
 # pair** (lesson 04), and $c = \xi^\top S\, \zeta$. The pair's **share** is $\lVert K^\top \xi + Q^\top \zeta
 # \rVert^2$ over four times the cost. If $K^\top \xi = Q^\top \zeta$ and the cost is $\lVert W \rVert_*$, this
-# is $\xi^\top W \zeta / \lVert W \rVert_*$, the share of lesson 04.6.
+# is $\xi^\top W \zeta / \lVert W \rVert_*$, the share of lesson 04.8.
 #
 # Small steps follow the flow $K' = M Q - 2 \varepsilon K$, $Q' = M^\top K - 2 \varepsilon Q$. A step $dt\, g$
 # along a gradient $g$ takes the time $dt$, here $\eta / (\lVert g \rVert_F + \varepsilon)$. ($K$ and $Q$ have

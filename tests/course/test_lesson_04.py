@@ -24,7 +24,7 @@ def rest(lesson, U, V, Y, eps, steps):
 
 
 def c_of(lesson, W, Y):
-    """c of section 4.6 at each table W."""
+    """c of section 4.8 at each table W."""
     M, _ = lesson["far"](W, Y)
     return np.linalg.norm(M, 2, (-2, -1)) * np.linalg.norm(W, "nuc", (-2, -1)) / (M * W).sum((-2, -1))
 
@@ -38,10 +38,10 @@ def judge(lesson, U, V, Y):
 
 
 def at_rest(W, Y):
-    """u_min, pi-bar and u-bar, for each survey."""
-    u, pi = Y * W, np.where(Y == 0, 0, np.exp(-np.logaddexp(0, Y * W)))
-    total, least = pi.sum((-2, -1)), np.where(Y == 0, np.inf, u).min((-2, -1))
-    return least, total / np.abs(Y).sum((-2, -1)), (pi * u).sum((-2, -1)) / total
+    """u_min, the mean slope and u_mean, for each survey."""
+    u, slopes = Y * W, np.where(Y == 0, 0, np.exp(-np.logaddexp(0, Y * W)))
+    total, least = slopes.sum((-2, -1)), np.where(Y == 0, np.inf, u).min((-2, -1))
+    return least, total / np.abs(Y).sum((-2, -1)), (slopes * u).sum((-2, -1)) / total
 
 
 def cosine(a, b):
@@ -209,32 +209,6 @@ def test_a_smaller_start_stalls_longer(d, lesson):
     assert (c >= 1 - 1e-9).all()
 
 
-def escaped(Y, lesson, starts=(0.1, 1e-3, 1e-5), digits=(30, 100)):
-    """The exponent between two numbers of digits and c at the first, (starts, surveys) each."""
-    U, V = lesson["follow"](*lesson["begin"](starts, Y), Y, digits)
-    W, (c, xi, zeta, _) = U @ V.mT, judge(lesson, U, V, Y)
-    faint = np.einsum("ksa,jksab,ksb->jks", xi[0], W, zeta[0])
-    norms = np.linalg.norm(W, "nuc", axis=(-2, -1))
-    return np.diff(np.log(faint), axis=0)[0] / np.diff(np.log(norms), axis=0)[0], c[0]
-
-
-@pytest.mark.parametrize(
-    ("seed", "d"), [(1400, 10), (1500, 10), (1600, 10), (8000, 10), (1900, 6), (1230, 14)]
-)
-def test_with_one_pair_the_faint_part_grows_more_slowly_than_c_foretells(seed, d, lesson):
-    """Other surveys and sizes: c at the start is a bound on most, and not far.
-
-    The rival, 1, no escape, is more than twice as wrong from the two small starts.
-    """
-    Y = lesson["tables"](range(seed, seed + 10), d)[1]
-    exponent, c = escaped(Y, lesson)
-    assert (exponent < c + 1e-3).mean() > 0.9
-    assert (np.median(abs(exponent - c), axis=1) < 0.2).all()
-    if d > 6:
-        off, growth = np.median(abs(exponent - c)[1:], axis=1), np.median((exponent - 1)[1:], axis=1)
-        assert (off < 0.5 * growth).all()
-
-
 def by_stretches(lesson, Y):
     """From 30 to 300 digits: each stretch's exponent with its own pair, c at both its ends, its length."""
     digits = [30, 40, 55, 75, 100, 135, 180, 240, 300]
@@ -242,17 +216,18 @@ def by_stretches(lesson, Y):
     W, (c, xi, zeta, _) = U @ V.mT, judge(lesson, U, V, Y)
     longer = np.diff(np.log(np.linalg.norm(W, "nuc", axis=(-2, -1))), axis=0)
 
-    def faint(i, j):
-        return np.log(abs(np.einsum("ksa,ksab,ksb->ks", xi[i], W[j], zeta[i])))
+    def missing(i, j):
+        both = np.einsum("ksa,ksam->ksm", xi[i], U[j]) + np.einsum("ksb,ksbm->ksm", zeta[i], V[j])
+        return np.log((both**2).sum(-1))
 
-    grown = np.array([faint(i, i + 1) - faint(i, i) for i in range(len(longer))])
+    grown = np.array([missing(i, i + 1) - missing(i, i) for i in range(len(longer))])
     return grown / longer, c, longer
 
 
 @pytest.mark.parametrize(
     ("seed", "d"), [(1200, 10), (3000, 10), (4000, 10), (1400, 10), (5000, 14), (6000, 7)]
 )
-def test_with_the_pair_renewed_the_faint_part_grows_with_the_power_c(seed, d, lesson):
+def test_with_the_pair_renewed_the_missing_part_grows_with_the_power_c(seed, d, lesson):
     """Other surveys and sizes: within .1 of the mean of c on 19 of 20."""
     exponents, c, longer = by_stretches(lesson, lesson["tables"](range(seed, seed + 20), d)[1])
     renewed = (exponents * longer).sum(0) / longer.sum(0)
@@ -314,23 +289,6 @@ def test_a_penalty_stops_at_a_number_of_digits(seed, d, lesson):
             assert u.min() < 0 or gap <= np.log(2 * len(u))
 
 
-@pytest.mark.parametrize(("seed", "d"), OTHER)
-def test_the_margin_at_rest_falls_short_like_one_over_the_digits(seed, d, lesson):
-    """Between epsilon = 1e-3, 1e-4 and 1e-5: missing share times digits stays within 15 percent."""
-    Y = lesson["tables"](range(seed, seed + 10), d)[1]
-    largest, products = lesson["solve"](Y)[1], []
-    for eps, steps in ((1e-3, 2000), (1e-4, 10_000), (1e-5, 60_000)):
-        W = rest(lesson, *lesson["begin"]([0.1], Y), Y, eps, (500, steps))[0]
-        assert c_of(lesson, W, Y).max() < 1.02
-        missing = 1 - lesson["nearness"](W, Y, largest)
-        least, _, u_bar = at_rest(W, Y)
-        if eps > 1e-5:
-            assert (1 - least / u_bar - missing).min() > -1e-3
-            assert (1 - least / u_bar - missing).max() < 0.04
-        products.append(np.median(least / np.log(10) * missing))
-    assert max(products) < 1.15 * min(products)
-
-
 @pytest.mark.parametrize(("seed", "d"), [*OTHER, (9000, 16)])
 def test_all_starts_rest_at_one_table(seed, d, lesson):
     Y = lesson["tables"](range(seed, seed + 10), d)[1]
@@ -351,7 +309,7 @@ def test_outputs_weighted_by_their_slopes_exceed_the_least_by_at_most_log_2n(n):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_faint_part_grows_with_the_exponent_c(seed):
+def test_the_missing_part_grows_with_the_exponent_c(seed):
     """Of balanced factors, the pull held still: after many steps the ratio of the rates is c."""
     rng = np.random.default_rng(seed)
     left, right, turn = (np.linalg.qr(rng.normal(size=(size, size)))[0] for size in (4, 3, 3))
@@ -363,7 +321,8 @@ def test_the_faint_part_grows_with_the_exponent_c(seed):
         xi, _, zeta = np.linalg.svd(M)
 
     def logs(U, V):
-        return np.log([xi[:, 0] @ U @ V.T @ zeta[0], np.linalg.norm(U @ V.T, "nuc")])
+        part = np.sum((U.T @ xi[:, 0] + V.T @ zeta[0]) ** 2) / 4
+        return np.log([part, np.linalg.norm(U @ V.T, "nuc")])
 
     for _ in range(3000):
         U, V = U + 2e-3 * M @ V, V + 2e-3 * M.T @ U
@@ -391,7 +350,7 @@ def test_a_rest_of_full_width_repels_or_solves(m, shape):
 
 @pytest.mark.slow
 def test_the_larger_start_is_nearer_on_other_surveys(lesson):
-    """The counts of section 4.6: of 100 other surveys; and of small ones, where the order is another."""
+    """Section 4.6 on 100 other surveys; and on small ones, where the order is another."""
     nearer = []
     for seed in (1400, 1500, 1600, 1700, 1800):
         Y = lesson["tables"](range(seed, seed + 20))[1]
@@ -441,18 +400,6 @@ def test_the_second_singular_value_slows_down_as_forecast(d, lesson):
             assert np.log(then / one) / 3 == pytest.approx(rates[-1], rel=0.06)
         slower.append(rates[1] < 0.95 * rates[0])
     assert sum(slower) >= 9
-
-
-def test_a_smaller_start_keeps_the_third_direction_out(lesson):
-    """What the widget's answer says of the lesson's survey: sigma_3 / sigma_1 at 4 and at 30 digits."""
-    truth, known = lesson["survey"](0)
-    U, V = lesson["follow"](*lesson["begin"]([1e-3, 1e-6], truth * known), truth * known, [4, 30])
-    sizes = np.linalg.svd(U @ V.mT, compute_uv=False)
-    early, late = sizes[..., 2] / sizes[..., 0]
-    assert early[0] < 0.03
-    assert early[1] < 0.001
-    assert late[0] > 0.1
-    assert late[1] < 0.001
 
 
 def test_the_flow_keeps_a_difference_from_every_start():
