@@ -338,7 +338,7 @@ def _enclosed_with(**changes):
 
 
 def enclosed(u, eps):
-    """(mu(W), B) at a rest with ||M||_op = eps, from its outputs u (n,) alone: they enclose mu-hat.
+    """(mu(W), B) at a stationary point with ||M||_op = eps, from its u (n,) alone: they enclose mu-hat.
 
     M has the weights lambda_i = p_i / n, p = |l'(u)|, and the largest singular value eps: B = eps / mean p.
     And mean p u = <M, W> = <M V, U> = eps ||U||^2 = eps ||W||_*, as the factors are balanced.

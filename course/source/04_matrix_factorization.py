@@ -171,7 +171,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** Purple is positive, orange negative, white zero. Dots mark known answers, crosses wrong ones.
+# **Figure 1.** Purple is positive, orange negative, white zero. Dots mark known answers, crosses blanks that
+# are filled wrongly.
 
 # %% [markdown]
 # In Figure 1 the factors fill 48 of the 53 blanks as the truth does. Infinitely many tables fit the known
@@ -586,9 +587,9 @@ for start, medians in zip(starts, np.median(reached[shown], axis=2).T, strict=Tr
 assert (np.diff(reached, axis=0) > 0).all()  # each margin climbs
 
 # %% [markdown]
-# In the median the largest start is. It is less greedy (section 4.5), so what it lacks has less to catch up.
-# All margins climb, but slowly; whether they climb to the largest, neither the theorem nor the measurement
-# says. The widget shows our own survey: try a smaller start at 4 digits, then more digits.
+# In the median the largest start is nearest. It is less greedy (section 4.5), so what it lacks has less to
+# catch up. All margins climb, but slowly; whether they climb to the largest, neither the theorem nor the
+# measurement says. The widget shows our own survey: try a smaller start at 4 digits, then more digits.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -635,8 +636,9 @@ widgets.sliders(
 # <details><summary>Proof</summary>
 #
 # *It repels if $\lVert M \rVert_{\mathrm{op}} > \varepsilon$ and there is a free direction* $h$. Add a little
-# $\xi_M h^\top$ to $U$ and as little $\zeta_M h^\top$ to $V$, with the leading pair of $M$. This changes $W$,
-# and so $M$, only to second order, and it grows at the rate $\lVert M \rVert_{\mathrm{op}} - \varepsilon$.
+# $\xi_M h^\top$ to $U$ and as little $\zeta_M h^\top$ to $V$, with the leading pair $\xi_M, \zeta_M$ of $M$.
+# This changes $W$, and so $M$, only to second order, and it grows at the rate
+# $\lVert M \rVert_{\mathrm{op}} - \varepsilon$.
 #
 # *If there is no free direction, $\lVert M \rVert_{\mathrm{op}} = \varepsilon$* (question 2).
 #
@@ -678,8 +680,8 @@ assert max(apart(M @ V, eps * U), apart(M.mT @ U, eps * V), apart(W, W[1])) < 0.
 #
 # ★★★ · 10 minutes
 #
-# At a stationary point $\lVert M \rVert_{\mathrm{op}} = \varepsilon$. You see $\varepsilon$ and the outputs
-# $u_i$, all positive. Return
+# Of a stationary point with $\lVert M \rVert_{\mathrm{op}} = \varepsilon$ you see $\varepsilon$ and the
+# outputs $u_i$, all positive. Return
 #
 # 1. the nuclear margin $\mu(W)$;
 # 2. the bound $B$ of section 4.4 on $\hat\mu$, with the weights for which $S$ is the pull.
