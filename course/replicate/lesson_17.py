@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -320,6 +321,22 @@ def across(laws: list, W: Tensor, weights_to_come: Callable) -> np.ndarray:
         r, both = (weights_to_come(*law, kept, 0.0) for kept in (0 * w, w))
         found.append([np.linalg.norm(part) for part in (r, both - r, both)])
     return np.array(found).T
+
+
+def drifting(drift: Callable, law, R: float, u: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    """The reach and the error u by du/dR = drift(rows, lam, u), further and further out: the midpoint rule,
+    with steps of 1 in R."""
+    rows, lam, _ = law
+    while True:
+        yield R, u
+        R, u = R + 1, u + drift(rows, lam, u + drift(rows, lam, u) / 2)
+
+
+def integrated(drift: Callable, law, R: float, u: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """||u|| at the reaches `places`, (m,), by the integral from u at R."""
+    way = itertools.takewhile(lambda one: one[0] < max(places) + 1, drifting(drift, law, R, u))
+    reaches, lengths = zip(*((there, np.linalg.norm(error)) for there, error in way), strict=True)
+    return np.interp(places, reaches, lengths)
 
 
 def states(tokens, W: Tensor) -> list[tuple]:

@@ -395,7 +395,7 @@ def test_plain_steps_to_one_degree_are_read_from_growing_steps(n, T, d, seed, mo
         k = int(np.argmax(theta < one))
         part = (1 / one - 1 / theta[k - 1]) / (1 / theta[k] - 1 / theta[k - 1])
         way, log_g = (np.append(x[:k], x[k - 1] + part * (x[k] - x[k - 1])) for x in (way, log_g))
-        return count(way, log_g, 1.0, 1.0)
+        return count(way, log_g, 1.0)
 
     growing = follow(0.1, list(range(20, 701, 4)), lambda j: j**0.5)
     short = follow(0.1, [*range(50, 5000, 50), *range(5000, 12_001, 100)])

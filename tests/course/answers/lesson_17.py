@@ -38,9 +38,9 @@ def weights_by(remainder, memory=None):
     return answer
 
 
-def clock_by_quadrature(way, log_g, eta, a, panels=400, up=lambda u: -u, plus=0.0):
+def clock_by_quadrature(way, log_g, eta, panels=400, up=lambda u: -u, plus=0.0):
     """The steps in each stretch by Simpson's rule, relative to the most that a unit of length takes."""
-    way, u = np.asarray(way, float), up(a * np.asarray(log_g, float) + math.log(eta)) + plus
+    way, u = np.asarray(way, float), up(np.asarray(log_g, float) + math.log(eta)) + plus
     top, share, total = u.max(), np.linspace(0, 1, 2 * panels + 1), 0.0
     weight = np.ones(2 * panels + 1)
     weight[1:-1:2], weight[2:-1:2] = 4, 2
@@ -78,6 +78,12 @@ def plain_by_integrating(rows, lam, c, eta, j, r=remainder_by_kkt, long=1.0, rea
     return math.log(mu * eta * s / mu * long * j) / mu
 
 
+def plain_from_0(rows, lam, c, eta, j):
+    """The run begins at R = 0: e^(mu R) - 1 = eta s j."""
+    s = math.exp(lam @ np.log(c / lam) / lam.sum())
+    return math.log1p(eta * s * j) * np.linalg.norm(lam @ rows)
+
+
 ANSWERS = {
     "17.1": {
         "also_right": weights_by(remainder_by_kkt),
@@ -106,7 +112,9 @@ ANSWERS = {
     },
     "17.2": {
         "also_right": plain_by_integrating,
+        "more_right": [plain_from_0],
         "wrong": [
+            lambda *given: plain_by_integrating(*given) * (1 + 5e-4),
             lambda *given: plain_by_integrating(*given, r=lambda rows, lam, c: 0 * rows[0]),
             lambda *given: plain_by_integrating(
                 *given, r=lambda rows, lam, c: -remainder_by_kkt(rows, lam, c)
@@ -123,23 +131,19 @@ ANSWERS = {
     "17.3": {
         "also_right": clock_by_quadrature,
         "wrong": [
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a, panels=1),
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a, up=lambda u: u),
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a, plus=0.1),
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, 1 / eta, a),
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, 1.0, a),
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, 1.0),
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, 1 - a),
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a**2),
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a) * math.log(10),
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a) / math.log(2),
-            lambda way, log_g, eta, a: (
-                clock_by_quadrature(way[1:], log_g[1:], eta, a) if len(way) > 2 else 0.0
-            ),
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g - log_g[0], eta, a),
-            lambda way, log_g, eta, a: math.log10(len(way)),
-            lambda way, log_g, eta, a: float(-a * log_g[-1] / math.log(10)),
-            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a) - 1,
+            lambda way, log_g, eta: clock_by_quadrature(way, log_g, eta, panels=1),
+            lambda way, log_g, eta: clock_by_quadrature(way, log_g, eta, up=lambda u: u),
+            lambda way, log_g, eta: clock_by_quadrature(way, log_g, eta, plus=0.1),
+            lambda way, log_g, eta: clock_by_quadrature(way, log_g, 1 / eta),
+            lambda way, log_g, eta: clock_by_quadrature(way, log_g, 1.0),
+            lambda way, log_g, eta: clock_by_quadrature(way, 0.5 * np.asarray(log_g), eta),
+            lambda way, log_g, eta: clock_by_quadrature(way, log_g, eta) * math.log(10),
+            lambda way, log_g, eta: clock_by_quadrature(way, log_g, eta) / math.log(2),
+            lambda way, log_g, eta: clock_by_quadrature(way[1:], log_g[1:], eta) if len(way) > 2 else 0.0,
+            lambda way, log_g, eta: clock_by_quadrature(way, log_g - log_g[0], eta),
+            lambda way, log_g, eta: math.log10(len(way)),
+            lambda way, log_g, eta: float(-log_g[-1] / math.log(10)),
+            lambda way, log_g, eta: clock_by_quadrature(way, log_g, eta) - 1,
         ],
     },
     "17.4": {
