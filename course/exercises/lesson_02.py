@@ -47,6 +47,10 @@ def _nearest(a, b):
     return a + np.clip(a @ (a - b) / ((a - b) @ (a - b)), 0, 1) * (b - a)
 
 
+def _foot(a, b):
+    return a + a @ (a - b) / ((a - b) @ (a - b)) * (b - a)
+
+
 def _two_points(a, b):
     nearest = _nearest(a, b)
     return nearest / (nearest @ nearest)
@@ -140,6 +144,12 @@ TWO_POINTS = Exercise(
         "a alone, else b alone: a third case is missing, both tight.",
         _nearest,
         "That is the nearest point of the segment. Its direction is right, but w has the length 1 / margin.",
+        _foot,
+        "That is the nearest point of the *line* through a and b. Where one is tight alone, the segment's is "
+        "another; and w, in its direction, has the length 1 / margin.",
+        lambda a, b: a / _norm(a) + b / _norm(b),
+        "You halved the angle between a and b, and left the length. The constraints are about a.w, not about "
+        "angles: the shorter point counts more, and the lowest score is 1.",
         lambda a, b: _nearest(a, b) / np.linalg.norm(_nearest(a, b)),
         "You normalised w. Its direction is right, but its length, 1 / margin, is part of the answer.",
         _from(lambda a, b: a / np.linalg.norm(a) + b / np.linalg.norm(b)),
@@ -162,39 +172,89 @@ def _bound(lam, A):
     return np.linalg.norm(lam @ A) / lam.sum()
 
 
-def _routes(w, lam, A, total=None):
-    """What part 3 proves for w, the angle between w and a_bar, and what part 3 proves for a_bar."""
-    a_bar = lam @ A / (total or lam.sum())
+def _numbers(w, lam, A):
+    """mu(w), mu(a_bar), B and the angle between w and a_bar: all that the two proofs are made of."""
+    a_bar = lam @ A / lam.sum()
     B = np.linalg.norm(a_bar)
-    between = _angle(w @ a_bar / np.linalg.norm(w) / B)
-    return _angle(_margin(w, A) / B), between, _angle(_margin(a_bar, A) / B)
+    return _margin(w, A), _margin(a_bar, A), B, _angle(w @ a_bar / np.linalg.norm(w) / B)
+
+
+def _by_root(mu_bar, B):
+    """For a_bar, in the hull: cos >= mu_hat / B and cos >= mu(a_bar) / mu_hat, so cos^2 >= mu(a_bar) / B."""
+    return _angle(np.sqrt(max(0.0, mu_bar / B)))
+
+
+def _by_part_3(mu, B):
+    return _angle(mu / B)
+
+
+def _routes(w, lam, A, for_a_bar=_by_root):
+    """What part 3 proves for w, the angle between w and a_bar, and what we prove for a_bar."""
+    mu, mu_bar, B, between = _numbers(w, lam, A)
+    return _by_part_3(mu, B), between, for_a_bar(mu_bar, B)
+
+
+def _better(w, lam, A, for_a_bar):
+    direct, between, last = _routes(w, lam, A, for_a_bar)
+    return min(direct, between + last)
 
 
 def _proved_angle(w, lam, A):
-    direct, between, last = _routes(w, lam, A)
-    return min(direct, between + last)
+    return _better(w, lam, A, _by_root)
 
 
-def _unnormalised(w, lam, A):
-    direct, between, last = _routes(w, lam, A, total=1.0)
-    return min(direct, between + last)
+def _unnormalised(w, lam, A, for_a_bar=_by_root):
+    mu, mu_bar, B, between = _numbers(w, lam, A)
+    B = B * lam.sum()
+    return min(_by_part_3(mu, B), between + for_a_bar(mu_bar, B))
+
+
+def _shifted(rng, w_hat, q_hat, A):
+    """A direction near the best one, and weights near the best ones."""
+    w = w_hat + rng.normal(size=len(w_hat)) * rng.choice([0.1, 0.3, 1.0]) * np.linalg.norm(w_hat)
+    return w, 3 * (q_hat + rng.choice([0.02, 0.1, 0.6]) * rng.uniform(size=len(A)))
+
+
+def _on_the_lowest(rng, w_hat, q_hat, A):
+    """A direction in which two support vectors score the same, and weights on these: a_bar scores mu(w)."""
+    first, second = rng.permutation(np.flatnonzero(q_hat > 1e-9))[:2]
+    edge = A[first] - A[second]
+    shift = rng.normal(size=len(w_hat)) * rng.choice([0.3, 1.0]) * np.linalg.norm(w_hat)
+    lam = np.zeros(len(A))
+    lam[[first, second]] = rng.uniform(0.2, 2.0, size=2)
+    return w_hat + shift - (shift @ edge) / (edge @ edge) * edge, lam
 
 
 def _angle_cases(rng):
-    """Both separate. By turns the direct route is better, and the one by way of a_bar."""
-    wanted = [
-        lambda direct, between, last: between > 3 and direct > 3 and direct + 3 < last < 80,
-        lambda direct, between, last: between > 3 and last > 3 and between + last + 3 < direct < 80,
-    ]
+    """Both separate. By turns the way by a_bar is better, and the direct one.
+
+    On these inputs nothing sharper than the better one follows from mu(w), mu(a_bar), B and the angle between
+    w and a_bar, so no valid proof from them is refused. Hold the unknown mu_hat: w is at most
+    arccos(mu(w) / mu_hat) off, and by way of a_bar at most between + arccos(mu_hat / B). The way by a_bar
+    is the sharpest where the first is the greater at mu_hat^2 = mu(a_bar) B; the direct one, where all the
+    weight is on points of the lowest score, for a_bar then scores mu(w).
+    """
     cases = []
     while len(cases) < 5:
-        A = _signed(rng, int(rng.integers(4, 9)), int(rng.integers(2, 4)))
+        lowest = len(cases) % 2 == 1
+        A = _signed(rng, int(rng.integers(4, 9)), 3 if lowest else int(rng.integers(2, 4)))
         w_hat, q_hat = _solve(A)
+        if lowest and np.count_nonzero(q_hat > 1e-9) < 2:
+            continue
         for _ in range(30):
-            shift = rng.normal(size=len(w_hat)) * rng.choice([0.1, 0.3, 1.0]) * np.linalg.norm(w_hat)
-            lam = 3 * (q_hat + rng.choice([0.02, 0.1, 0.6]) * rng.uniform(size=len(A)))
-            if wanted[len(cases) % 2](*_routes(w_hat + shift, lam, A)):
-                cases.append((rng.uniform(2, 5) * (w_hat + shift), lam, A))
+            w, lam = (_on_the_lowest if lowest else _shifted)(rng, w_hat, q_hat, A)
+            mu, mu_bar, B, between = _numbers(w, lam, A)
+            if min(mu, mu_bar) < 0.05 * B or between < 3:
+                continue
+            direct, _, last = _routes(w, lam, A)
+            old = _by_part_3(mu_bar, B)
+            held = _angle(mu / np.sqrt(mu_bar * B))
+            if lowest:
+                fits = abs(direct - between) < 1e-6 and last > 3 and old < 80 and direct < 80
+            else:
+                fits = last > 3 and old > last + 2 and between + old < 80 and held > between + last + 3
+            if fits:
+                cases.append((rng.uniform(2, 5) * w, lam, A))
                 break
     return cases
 
@@ -218,11 +278,28 @@ def _of_length(w, lam, A):
     return min(_angle((A @ w).min() / _bound(lam, A)), between + last)
 
 
+def _root_for_both(w, lam, A):
+    """The root for w, too, which need not be in the hull."""
+    mu, _, B, _ = _numbers(w, lam, A)
+    _, between, last = _routes(w, lam, A)
+    return min(_by_root(mu, B), between + last)
+
+
+def _root_of_the_wrong_margin(w, lam, A):
+    mu, _, B, between = _numbers(w, lam, A)
+    return min(_by_part_3(mu, B), between + _by_root(mu, B))
+
+
+def _true_angle(w, lam, A):
+    w_hat, _ = _solve(A)
+    return _angle(w @ w_hat / np.linalg.norm(w) / np.linalg.norm(w_hat))
+
+
 ANGLE = Exercise(
     id="02.2",
     title="Two proofs of an angle",
     points=2,
-    minutes=7,
+    minutes=8,
     difficulty=2,
     reference=_proved_angle,
     withheld=SOLVERS,
@@ -231,6 +308,15 @@ ANGLE = Exercise(
     misconceptions=known(
         _unnormalised,
         "Your weights do not add up to one: a_bar is lam @ A / lam.sum(), and its length is the bound B.",
+        lambda w, lam, A: _unnormalised(w, lam, A, _by_part_3),
+        "Your weights do not add up to one: a_bar is lam @ A / lam.sum(). And for a_bar, in the hull, more "
+        "can be proved than part 3 does.",
+        lambda w, lam, A: _better(w, lam, A, _by_part_3),
+        "Valid, but for a_bar more can be proved than part 3 does: a_bar is in the hull, so its cosine "
+        "is at least mu_hat / B, too. Multiply this by mu(a_bar) / mu_hat.",
+        lambda w, lam, A: sum(_routes(w, lam, A, _by_part_3)[1:]),
+        "Valid, but for a_bar more can be proved than part 3 does: a_bar is in the hull. And where w itself "
+        "separates well, the direct proof may be better.",
         lambda w, lam, A: abs(_routes(w, lam, A)[1] - _routes(w, lam, A)[2]),
         "You subtracted the angles. By the triangle inequality the way by a_bar is at most their *sum*.",
         lambda w, lam, A: _routes(w, lam, A)[0],
@@ -247,14 +333,24 @@ ANGLE = Exercise(
         "a_bar's proof is not w's: by way of a_bar the angle between w and a_bar comes on top.",
         lambda w, lam, A: max(_routes(w, lam, A)[0], sum(_routes(w, lam, A)[1:])),
         "You took the larger angle. Both proofs hold, so the smaller one does.",
+        _root_for_both,
+        "Your direct angle is not proved. The square needs a point of the hull: a_bar is one, w need not be.",
+        _root_of_the_wrong_margin,
+        "By way of a_bar the margin of a_bar itself counts, not that of w.",
+        lambda w, lam, A: _better(w, lam, A, lambda mu, B: _by_part_3(mu, B) / 2),
+        "You halved part 3's angle for a_bar. The product of two bounds bounds the *square* of a cosine.",
+        lambda w, lam, A: _better(w, lam, A, lambda mu, B: _angle((mu / B) ** 2)),
+        "You squared mu(a_bar) / B. It bounds the square of the cosine: take the root.",
         _small_angles(0, 2),
-        "sqrt(2 gap) is only the small-angle value: the angle is arccos(1 - gap).",
+        "sqrt(2 - 2 cos) is only the small-angle value: the proved angle is an arccos.",
         _small_angles(0, 1, 2),
         "sqrt(2 - 2 cos) is only the small-angle value: the angle is arccos(cos).",
         lambda w, lam, A: _proved_angle(w, np.ones(len(A)), A),
         "You did not use the weights that were given.",
         _of_length,
         "mu(w) is the least a_i.w divided by ||w||: the length of w must not matter.",
+        _true_angle,
+        "That is the true angle, which takes best weights. What do the weights that were given prove?",
     ),
 )
 
@@ -262,10 +358,10 @@ ANGLE = Exercise(
 # 02.3
 
 
-def _after_move(mu_hat, q, apart, r):
-    """With w = cos w_hat + sin e, e along a - b: (a - b).w = r; q (a.w - r) + (1 - q) b.w = mu cos - q r."""
-    turned = np.sqrt(1 - (r / apart) ** 2)
-    return mu_hat * turned - q * r, mu_hat * turned + q * r
+def _after_move(mu_hat, q_a, apart, length):
+    """With w = cos w_hat + sin e, e along a - b: (a - b).w = length, as a.w - length = b.w."""
+    turned = np.sqrt(1 - (length / apart) ** 2)
+    return mu_hat * turned - q_a * length, mu_hat * turned + q_a * length
 
 
 def _move_cases(rng):
@@ -305,7 +401,7 @@ def _shrunk(mu_hat, q, apart, r):
 
 MOVE = Exercise(
     id="02.3",
-    title="A move of length r",
+    title="A long move",
     points=3,
     minutes=15,
     difficulty=3,
@@ -323,32 +419,33 @@ MOVE = Exercise(
         "line.",
         _shrunk,
         "You shrink what the move itself brings, too. The move is at right angles to the *new* line: it "
-        "brings q r, whole.",
+        "brings q_a ||delta||, whole.",
         lambda mu_hat, q, apart, r: _after_move(mu_hat, 1 - q, apart, r),
-        "You took the weight of b. The point that moves has the weight q.",
+        "You took the weight of b. The point that moves has the weight q_a.",
         _move(worth=lambda q, r: r),
-        "Your move counts in full. In the average with the weights q and 1 - q, it counts q times.",
+        "Your move counts in full. In the average with the weights q_a and 1 - q_a, it counts q_a times.",
         _move(worth=lambda q, r: r / 2),
         "You averaged a and b with equal weights. Only with the old ones is the average of a and b along "
         "w_hat.",
         _move(turned=lambda sine: 1 / np.sqrt(1 + sine**2)),
-        "You took r / ||a - b|| for the tangent of the turn. (a - b).w = r with ||w|| = 1 makes it the sine.",
+        "You took ||delta|| / ||a - b|| for the tangent of the turn. (a - b).w = ||delta|| with ||w|| = 1 "
+        "makes it the sine.",
         _move(turned=lambda sine: np.sqrt(1 - sine**2 / 4)),
-        "Your strip turns half as far as it should. Both ends at equal distances: a.w - r = b.w.",
+        "Your strip turns half as far as it should. Both ends at equal distances: a.w - ||delta|| = b.w.",
         _move(turned=lambda sine: 1 - sine**2),
         "The square root is missing: from the sine of the turn, its cosine is sqrt(1 - sine^2).",
         _move(turned=lambda sine: 1 - sine**2 / 2),
-        "Right to second order in r. The law is exact: leave the square root as it is.",
+        "Right to second order in ||delta||. The law is exact: leave the square root as it is.",
         _move(turned=lambda sine: sine),
         "You took the sine of the turn for the cosine: for a short move the margin is nearly the old one.",
         _move(worth=lambda q, r: 0.0),
-        "The strip turns by the right angle. But the move itself counts, too: q r.",
+        "The strip turns by the right angle. But the move itself counts, too: q_a ||delta||.",
         lambda mu_hat, q, apart, r: (mu_hat - q * r, _after_move(mu_hat, q, apart, r)[1]),
         "The greatest is right. The least has the strip turned, too: it is below the first order.",
         lambda mu_hat, q, apart, r: (_after_move(mu_hat, q, apart, r)[0], mu_hat + q * r),
         "The least is right. The greatest has the strip turned, too: it is below the first order.",
         lambda mu_hat, q, apart, r: (mu_hat - r, mu_hat + r),
-        "So far the margin moves if *all* points move by r. Here one does, with the weight q.",
+        "So far the margin moves if *all* points move by ||delta||. Here one does, with the weight q_a.",
     ),
 )
 

@@ -16,7 +16,7 @@
 # - write the hard-margin SVM as an optimisation problem, and its dual as a search for the nearest point;
 # - bound how far a direction is from the best without knowing the best;
 # - find best weights by nonnegative least squares, and say what a point's move is worth;
-# - say up to which step length normalised gradient descent finds them;
+# - say up to which step length normalised gradient descent keeps them;
 # - prove that nothing separates, where nothing does.
 #
 # **You need** lesson 01, linear algebra, calculus and NumPy; a little torch to read. About 85 minutes (130
@@ -87,15 +87,16 @@ draw_hull(A, right)
 right.plot([0, nearest[0]], [0, nearest[1]], color=COLORS["vermillion"], zorder=4)
 right.axline(nearest, slope=-1, color=COLORS["black"], linestyle="--", linewidth=1.4)
 right.text(0.6, 0.46, r"$\hat a$", fontsize=14)
-for i, offset in ((0, (2, -20)), (6, (-2, 8))):
+for i, offset, outside in ((0, (2, -20), (8, 4)), (6, (-2, 8), (-16, -14))):
     right.annotate(str(i + 1), A[i], xytext=offset, textcoords="offset points", color=plots.ink("green"))
+    left.annotate(str(i + 1), X[i], xytext=outside, textcoords="offset points")
 right.set(xlim=(-0.5, 4.1), ylim=(-1.2, 1.8), title=r"the hull's nearest point: distance $\hat\mu$")
 show(
     fig,
     alt="Left: two classes of points and the widest empty strip between them, around a line through the "
-    "origin. Right: the twelve signed points with their convex hull shaded; a short segment joins the origin "
-    "to the nearest point of the hull, and a dashed line at right angles to it touches the hull there, in "
-    "points 1 and 7.",
+    "origin, with points 1 and 7 on its edges. Right: the twelve signed points with their convex hull "
+    "shaded; a short segment joins the origin to the nearest point of the hull, and a dashed line at right "
+    "angles to it touches the hull there, in points 1 and 7.",
 )
 
 # %% [markdown]
@@ -103,9 +104,7 @@ show(
 # convex hull (all their averages), and its point $\hat a$ nearest to the origin (cross).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Turn the line until the strip is widest, or move over the hull until the origin is nearest: in Figure 1 both
-# searches end at the same place. The best direction is that of $\hat a$, and the largest margin is its
-# length.
+# In Figure 1 the best direction is that of $\hat a$, and the largest margin is its length.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.2 From the left: the primal problem
@@ -118,7 +117,7 @@ show(
 # $$\hat w = \arg\min_w \lVert w \rVert \quad \text{subject to} \quad a_i \cdot w \ge 1 \ \text{ for all } i,
 # \qquad \hat\mu = \frac{1}{\lVert \hat w \rVert}. \tag{P}$$
 #
-# This is the **hard-margin SVM**. Its $\hat w$ is unique, as section 2.3 proves.
+# This is the **hard-margin SVM**. Its $\hat w$ is unique, by section 2.3.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.1: Two points by hand
@@ -160,8 +159,8 @@ def two_points(a, b):
 check("02.1", two_points)
 
 # %% [markdown]
-# Now we take all twelve points. `svm.solve` returns $\hat w$, the margin, and in `.dual` one number for each
-# constraint, which section 2.4 explains.
+# For all twelve points `svm.solve` returns $\hat w$, the margin, and in `.dual` numbers that section 2.4
+# explains.
 
 # %%
 solution = svm.solve(svm.label_problem(torch.as_tensor(X), torch.as_tensor(y)))
@@ -172,8 +171,7 @@ assert np.allclose(two_points(A[0], A[6]), w_hat, atol=1e-4), "see exercise 02.1
 
 # %% [markdown]
 # Exercise 02.1 gives the same $\hat w$ for points 1 and 7 alone. This confirms the solver: no $w$ that meets
-# all twelve constraints is shorter than the shortest $w$ that meets these two. But what confirms a solution
-# that nobody can find by hand?
+# all twelve constraints is shorter than the shortest $w$ that meets these two.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.3 From the right: any weights prove a bound
@@ -208,8 +206,8 @@ assert np.isclose(upper_bound(pair, A), np.sqrt(0.5))
 
 # %% [markdown]
 # Each of the three numbers bounds every margin, and the last bound is exact: $(a_1 + 5 a_7)/6 = (0.5, 0.5)$,
-# so no direction has a margin above $\sqrt{1/2}$, and $(1, 1)$ has exactly this margin. Whenever some
-# direction separates the points, such weights exist:
+# so no direction has a margin above $\sqrt{1/2}$, and $(1, 1)$ has it. Whenever some direction separates,
+# such weights exist:
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # > **Theorem (certificate).** *Let some direction separate the points. For all $w \ne 0$ and all weights
@@ -255,15 +253,22 @@ assert np.isclose(upper_bound(pair, A), np.sqrt(0.5))
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.2: Two proofs of an angle
 #
-# ★★☆ · 7 minutes
+# ★★☆ · 8 minutes
 #
 # You hold $w$, weights $\lambda$, the $a_i$, and so $\bar a = \sum_i q_i a_i$. Both $w$ and $\bar a$
-# separate. Part 3 proves an angle between $w$ and $\hat w$. The triangle inequality proves another, by way of
-# $\bar a$. Return the better of the two, in degrees.
+# separate. Part 3 proves an angle between $w$ and $\hat w$. Another proof goes by way of $\bar a$: it adds
+# the angle between $w$ and $\bar a$ to one between $\bar a$ and $\hat w$. For the latter prove more than part
+# 3 does, from $\mu(\bar a)$ and $B$ alone: $\bar a$ is in the hull. Return the better of the two, in degrees.
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint: what the hull adds</summary>
 #
-# Part 3 is about any direction: $\bar a$ is one, and has a margin of its own.
+# Part 3's proof gives $\cos(\bar a, \hat w) \ge \mu(\bar a) / \hat\mu$, and then puts $B$ for the unknown
+# $\hat\mu$. But what does it say about $\bar a \cdot \hat w$ that $\bar a$ is an average of the $a_i$?
+# </details>
+#
+# <details><summary>Hint: no $\hat\mu$</summary>
+#
+# Of your two bounds on the cosine one rises with $\hat\mu$, and the other falls. Multiply them.
 # </details>
 
 
@@ -274,8 +279,10 @@ def proved_angle(w, lam, A):
     ### BEGIN SOLUTION
     a_bar = lam @ A / lam.sum()
     B = np.linalg.norm(a_bar)
-    cosines = np.array([margin(w, A), w @ a_bar / np.linalg.norm(w), margin(a_bar, A)]) / B
-    direct, to_a_bar, from_a_bar = np.degrees(np.arccos(np.clip(cosines, -1, 1)))  # rounding may exceed 1
+    to_w, to_a_bar, squared = np.array([margin(w, A), w @ a_bar / np.linalg.norm(w), margin(a_bar, A)]) / B
+    # cos(a_bar, w_hat) >= mu_hat / B, as a_bar is in the hull, and >= mu(a_bar) / mu_hat: multiply
+    cosines = np.clip([to_w, to_a_bar, np.sqrt(squared)], -1, 1)  # rounding may exceed 1
+    direct, to_a_bar, from_a_bar = np.degrees(np.arccos(cosines))
     return min(direct, to_a_bar + from_a_bar)
     ### END SOLUTION
 
@@ -299,11 +306,16 @@ check("02.2", proved_angle)
 #
 # $$\max_{\lambda \ge 0} D(\lambda). \tag{D}$$
 #
+# If some direction separates, the best bound is exact. The solutions, called **multipliers**, are best
+# weights on another scale, $\hat q / \hat\mu^2$.
+#
+# <details><summary>Why</summary>
+#
 # Let some direction separate (otherwise $D$ is unbounded, by section 2.9), and write $\lambda = \Lambda q$
 # with normalised $q$. Then $D = \Lambda - \frac12 \Lambda^2 B(q)^2$ is largest at $\Lambda = 1/B(q)^2$, where
 # $D = 1/(2 B(q)^2)$. By the theorem the least $B$ is $\hat\mu$, so the largest $D$ is $1/(2\hat\mu^2) =
-# \frac12 \lVert \hat w \rVert^2$: the best bound is exact. The solutions of (D) are called **multipliers**.
-# They are best weights on another scale, $\hat q / \hat\mu^2$.
+# \frac12 \lVert \hat w \rVert^2$. $\square$
+# </details>
 
 # %% [markdown]
 # So $w$ and $\lambda$ that meet their constraints are optimal exactly when both terms are zero, and a sum of
@@ -318,8 +330,7 @@ check("02.2", proved_angle)
 # | complementary slackness | $\lambda_i\, (a_i \cdot w - 1) = 0$ |
 #
 # In this lesson the **support vectors** are the points that have $\lambda_i > 0$ in some solution of (D). By
-# complementary slackness they lie on the edge of the strip, $a_i \cdot \hat w = 1$, and by stationarity they
-# alone make $\hat w$.
+# complementary slackness they lie on the edge of the strip, $a_i \cdot \hat w = 1$.
 
 # %%
 # the solver minimises ||w||, whose gradient is w / ||w||, not w: its numbers are 1 / ||w_hat|| times ours
@@ -327,9 +338,6 @@ lam_hat = numbers / mu_hat
 print("multipliers:", lam_hat.round(3))
 assert np.allclose(lam_hat @ A, w_hat, atol=1e-4)
 assert np.allclose(lam_hat[[0, 6]], [1 / 3, 5 / 3], atol=1e-4)
-
-# %% [markdown]
-# Points 1 and 7 are the support vectors.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.5 A dual solver in ten lines *(optional)*
@@ -395,10 +403,14 @@ assert np.allclose(dual_ascent(A, 8)[-1] @ A, w_hat)
 # \;=\; \min_{\lambda \ge 0}\ \left\lVert \begin{pmatrix} A^\top \\ 1 \cdots 1 \end{pmatrix}
 # \lambda - \begin{pmatrix} 0 \\ 1 \end{pmatrix} \right\rVert^2 .$$
 #
-# This is **nonnegative least squares**: `lam, residual = nnls(matrix, target)` solves it up to rounding. With
-# $\lambda = \Lambda q$ the objective is $\Lambda^2 B(q)^2 + (1 - \Lambda)^2$. For every $\Lambda > 0$ the
-# best $q$ makes the nearest point, and the best $\Lambda = 1/(1 + B(q)^2)$ is not zero. So the solution,
-# divided by its sum, is $\hat q$.
+# This is **nonnegative least squares**: `lam, residual = nnls(matrix, target)` solves it up to rounding. The
+# solution, divided by its sum, is $\hat q$.
+#
+# <details><summary>Why</summary>
+#
+# With $\lambda = \Lambda q$ the objective is $\Lambda^2 B(q)^2 + (1 - \Lambda)^2$. For every $\Lambda > 0$
+# the best $q$ makes the nearest point, and the best $\Lambda = 1/(1 + B(q)^2)$ is not zero. $\square$
+# </details>
 
 
 # %%
@@ -418,28 +430,20 @@ assert np.isclose(upper_bound(q_hat, A), mu_hat)
 #
 # How does the largest margin change when one point moves? Let $\delta$ be a short move of $a_i$, and
 # $\delta_\parallel = \hat\mu\, \hat w \cdot \delta$ its component along $\hat w$. The old weights still prove
-# a bound, which is now $\lVert \hat a + \hat q_i\, \delta \rVert \approx \hat\mu + \hat q_i\,
-# \delta_\parallel$. Where $\hat q$ is unique, the new margin equals this bound to first order: *along $\hat
-# w$, a move is worth its point's weight*.
-#
-# <details><summary>Why the margin equals the bound</summary>
-#
-# The new margin is the length of a hull point with the new best weights $q$. It is at least the part of that
-# point along $\hat w$, and this part is at least $\hat\mu + q_i\, \delta_\parallel$, since the part of every
-# old $a_j$ along $\hat w$ is at least $\hat\mu$. As $\delta$ shrinks, any limit of $q$ is best for the old
-# points. So where $\hat q$ is unique, $q_i$ tends to $\hat q_i$, and this lower bound and the old weights'
-# upper bound agree to first order. $\square$
-# </details>
+# a bound, which is now
+# $\lVert \hat a + \hat q_i\, \delta \rVert \approx \hat\mu + \hat q_i\, \delta_\parallel$. The new margin is
+# the least of all weights' bounds. Where $\hat q$ is unique, it equals this one to first order (Danskin
+# 1967): *along $\hat w$, a move is worth its point's weight*.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 02.3: A move of length r
+# ### Exercise 02.3: A long move
 #
 # ★★★ · 15 minutes
 #
 # What is a longer move worth? Two signed points, $a$ and $b$, are the support vectors, with the best weights
-# $q$ and $1 - q$. Now $a$ moves by the length $r$, in whichever direction. Predict the least and the greatest
-# value that the largest margin can have then. Assume that $a$ and $b$ both remain support vectors, that no
-# other point becomes one, and that some direction still separates.
+# $q_a$ and $1 - q_a$. Now $a$ moves by some $\delta$ of a given length $\lVert \delta \rVert$, in whichever
+# direction. Predict the least and the greatest value that the largest margin can have then. Assume that at
+# the worst and the best move both are support vectors, no other point is, and some direction separates.
 #
 # <details><summary>Hint: for one line</summary>
 #
@@ -456,17 +460,17 @@ assert np.isclose(upper_bound(q_hat, A), mu_hat)
 # <details><summary>Hint: the margin</summary>
 #
 # Equal distances are equal to any average of them. Take the one with the old weights. For the best move
-# instead of the worst, change the sign of $r$.
+# instead of the worst, change the sign of the length.
 # </details>
 
 
 # %%
 @exercise("02.3")
-def after_move(mu_hat, q, apart, r):
-    """(least, greatest) largest margin after a move: for the old one, the weight of a, ||a - b||, length."""
+def after_move(mu_hat, q_a, apart, length):
+    """(least, greatest) largest margin after a move: for the old one, a's weight, ||a - b||, ||delta||."""
     ### BEGIN SOLUTION
-    turned = np.sqrt(1 - (r / apart) ** 2)  # the cosine of the strip's turn: its sine is r / apart
-    return mu_hat * turned - q * r, mu_hat * turned + q * r
+    turned = np.sqrt(1 - (length / apart) ** 2)  # cosine of the strip's turn; its sine: length / apart
+    return mu_hat * turned - q_a * length, mu_hat * turned + q_a * length
     ### END SOLUTION
 
 
@@ -474,7 +478,7 @@ def after_move(mu_hat, q, apart, r):
 check("02.3", after_move)
 
 # %% [markdown]
-# We measure what the exercise predicts: point 7 moves by 0.3, in each of 900 directions.
+# We move point 7 by 0.3, in 900 directions.
 
 # %%
 circle = np.stack([f(np.linspace(0, 2 * np.pi, 900, endpoint=False)) for f in (np.cos, np.sin)], axis=1)
@@ -488,20 +492,27 @@ for name, ends in (("predicted", both), ("measured", extremes), ("to first order
 assert np.allclose(extremes, both, atol=1e-5), "see exercise 02.3"
 
 # %% [markdown]
-# The prediction holds to four digits. To first order the move is worth $\pm \hat q_7\, r = \pm 0.25$. But the
-# strip has to turn, so the worst move costs more and the best move gains less.
+# The prediction holds to four digits. To first order the move is worth $\pm 0.3\, \hat q_7 = \pm 0.25$. But
+# the strip has to turn, so the worst move costs more and the best move gains less.
 #
 # <details><summary>Why exactly this much</summary>
 #
-# For a $w$ of length one the worst move is $-r w$. It leaves the scores $a \cdot w - r$ and $b \cdot w$. The
-# $w$ whose smaller score is largest combines $a$ and $b$, and has equal scores, as otherwise one point alone
-# would support. So $(a - b) \cdot w = r$. As $a - b$ is at right angles to $\hat w$, the sine of the angle
-# between $w$ and $\hat w$ is $r / \lVert a - b \rVert$. The average of the two scores with the old weights is
-# $\hat a \cdot w - q\,r = \hat\mu \cos(w, \hat w) - q\,r$.
+# For a $w$ of length one the worst move is $\delta = -\lVert \delta \rVert w$. It leaves the scores
+# $a \cdot w - \lVert \delta \rVert$ and $b \cdot w$. The $w$ whose smaller score is largest combines $a$ and
+# $b$, and has equal scores, as otherwise one point alone would support. So
+# $(a - b) \cdot w = \lVert \delta \rVert$. As $a - b$ is at right angles to $\hat w$, the sine of the angle
+# between $w$ and $\hat w$ is $\lVert \delta \rVert / \lVert a - b \rVert$. The average of the two scores with
+# the old weights is
+# $\hat a \cdot w - q_a \lVert \delta \rVert = \hat\mu \cos(w, \hat w) - q_a \lVert \delta \rVert$.
 #
-# After any move this $w$ has at least this margin. After the move $-r w$ no direction has more: then $a - b$
-# is at right angles to $w$, so the nearest point of the line through $a$ and $b$ lies along $w$, and it lies
-# between the two, as both remain support vectors. For the best move, change the sign of $r$. $\square$
+# After any move this $w$ has at least this margin. After the move $-\lVert \delta \rVert w$ no direction has
+# more: then $a - b$ is at right angles to $w$, so the nearest point of the line through $a$ and $b$ lies
+# along $w$, and it lies between the two, as both support.
+#
+# For the best move: no move lifts $a$'s score in any direction $w$ above $a \cdot w + \lVert \delta \rVert$,
+# and the move $\lVert \delta \rVert w$ reaches it. So no margin after a move is above the largest smaller
+# score of $a \cdot w + \lVert \delta \rVert$ and $b \cdot w$, and the best $w$ attains it: the same equation
+# with $-\lVert \delta \rVert$. $\square$
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -556,14 +567,14 @@ def between(v, w):
 
 
 # %%
-times = sorted({*np.geomspace(10, 1000, 50).astype(int).tolist(), 100})
+times = sorted({*np.geomspace(10, 1000, 50).astype(int).tolist(), 50, 100})
 w = descend(A, 0.5, times)
 q = gradient_weights(w, A)
 mu_w, mu_a, B = margin(w, A), margin(q @ A, A), upper_bound(q, A)
 direct, true = np.degrees(np.arccos(mu_w / B)), between(w, w_hat)
 better = np.array([proved_angle(*one, A) for one in zip(w, q, strict=True)])
 print("angle of w in degrees: proved by part 3   by exercise 02.2   true")
-for t in (10, 100, 1000):
+for t in (10, 50, 100, 1000):
     k = times.index(t)
     print(f"after {t:4} steps {direct[k]:24.2f} {better[k]:18.2f} {true[k]:6.2f}")
 assert (better >= true - 1e-5).all(), "see exercise 02.2"
@@ -604,12 +615,12 @@ show(
 # On the left $\bar a_t$ soon has the larger margin. The dashed curve shows why: $\bar a_t$ is a point of the
 # hull, and its length $B$ tends to $\hat\mu$. So $\bar a_t$ tends to the nearest point $\hat a$, which has
 # the best direction. We say that the weights **settle** when they tend to best weights. The iterate $w_t$ is
-# the sum of all steps, and what the early ones brought across $\hat w$ stays in it: a tenth of the angle
-# takes ten times as many steps.
+# the sum of all steps, and what the early ones brought across $\hat w$ stays in it: its angle falls like
+# $1/t$.
 #
-# On the right, part 3 proves far too large an angle (question 2 asks why). Exercise 02.2 adds the angle
-# between $w_t$ and $\bar a_t$ to the angle that part 3 proves for $\bar a_t$. As the weights settle, the
-# first tends to the true angle and the second to zero, so the proof meets the truth.
+# On the right, part 3 proves far too large an angle (the question at the end asks why). Exercise 02.2 adds
+# the angle between $w_t$ and $\bar a_t$ to the one that it proves for $\bar a_t$. Once the weights settle,
+# the second falls much faster than the true angle: the proof meets the truth.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Do NGD's weights always settle?
@@ -629,8 +640,7 @@ show(
 # ★★★ · 12 minutes
 #
 # You hold the signed points and the best weights $\hat q$. As above, the other points have no weight left,
-# and $|\ell'(u)| = e^{-u}$. Predict the step length $\eta^*$ up to which $\bar a_\perp$ dies out. (The text
-# after the check begins with the answer.)
+# and $|\ell'(u)| = e^{-u}$. Predict the step length $\eta^*$ up to which $\bar a_\perp$ dies out.
 #
 # <details><summary>Hint: a change of the weights</summary>
 #
@@ -665,8 +675,6 @@ check("02.4", longest_step)
 #
 # $$\eta < \eta^* = \frac{2 \hat\mu}{\sigma} .$$
 #
-# Longer steps overshoot: they reverse a part of $\bar a_\perp$ and make it longer.
-#
 # <details><summary>Derivation</summary>
 #
 # A short change $v$ of $w$ changes $\bar a$ by $-Cv$. All support vectors have the same score, so
@@ -692,23 +700,18 @@ print(f"eta* of our points: {longest_step(A, q_hat):.2f}")
 for eta in (3.5, 3.58):
     q = gradient_weights(descend(A, eta, [2999, 3000]), A)
     excess = np.abs(upper_bound(q, A) / mu_hat - 1)
-    less, more = np.sort(q[:, 6])  # which of them comes first hangs on rounding
-    print(f"eta {eta:4}: q_7 at the last two steps {less:.4f}, {more:.4f}; B too large by {excess.max():.2%}")
+    ends = "{:.4f}, {:.4f}, mean {:.4f}".format(*np.sort(q[:, 6]), q[:, 6].mean())  # rounding orders them
+    print(f"eta {eta:4}: q_7 at the last two steps {ends}; B too large by {excess.max():.2%}")
     assert np.allclose(excess, 0 if eta == 3.5 else 0.0027, atol=5e-5)
 
 # %% [markdown]
-# It is 3.54, the 3.5 of lesson 01. Just below it the weights settle at $\hat q = (1/6, 5/6)$, and the bound
-# is exact. Just above it they jump back and forth between two sets of values, and the bound stays too large.
-#
-# <details><summary>By hand</summary>
-#
-# With two support vectors, $C$ has one eigenvalue that is not zero, here
-# $\hat q_1 \hat q_7 \lVert a_1 - a_7 \rVert^2 = \frac{5}{36} \cdot 2.88 = 0.4$. So
-# $\eta^* = 2\hat\mu / 0.4 = \sqrt2 / 0.4$.
-# </details>
+# As $\sigma = 0.4$, $\eta^* = 2\hat\mu / 0.4 = \sqrt2 / 0.4$, the 3.5 of lesson 01. Just below it the weights
+# settle at $\hat q = (1/6, 5/6)$, and the bound is exact. Just above it they jump back and forth between two
+# sets of values, and the bound stays too large. But the mean of the two is $\hat q$ again.
 #
 # Now we draw 30 random sets of 40 points in six dimensions. After 2,500 steps we count a run's weights as
-# settled if $B < 1.001\, \hat\mu$, and measure how far $w_t$ and $\bar a_t$ are from the best direction.
+# settled if $B < 1.001\, \hat\mu$, and test the mean of the last two steps' weights, too. It proves an angle
+# for $w_t$.
 
 
 # %%
@@ -723,26 +726,43 @@ draws = np.stack([draw(seed) for seed in range(30)])  # (30, 40, 6)
 q_hats = np.array([best_weights(one) for one in draws])
 a_hats = np.einsum("knd,kn->kd", draws, q_hats)
 limits = np.array([longest_step(one, q) for one, q in zip(draws, q_hats, strict=True)])
-print("       of 30 runs                      degrees from the best, medians")
-print("step   eta < eta*   B < 1.001 mu_hat    w_t   a_bar_t")
+print("      of 30 runs  B < 1.001 mu_hat        degrees from the best, medians")
+print("step  eta < eta*  one step  mean of two    w_t  proved  a_bar_t  a_bar of the mean")
 for step, count in ((0.5, 3), (0.25, 19), (0.15, 30)):
-    (w,) = descend(draws, step, [2500])
+    w = descend(draws, step, [2498, 2499, 2500])
     q = gradient_weights(w, draws)
-    a_bars = np.einsum("knd,kn->kd", draws, q)
-    settled = upper_bound(q, draws) < 1.001 * upper_bound(q_hats, draws)
-    off = [np.median(between(one, a_hats)) for one in (w, a_bars)]
-    print(f"{step:4} {(step < limits).sum():12} {settled.sum():18} {off[0]:6.2f} {off[1]:9.2f}")
-    assert [settled.sum(), *settled] == [count, *(step < limits)], "see exercise 02.4"
+    one, two = q[-1], q[-2:].mean(axis=0)
+    settled, tight = (upper_bound(lam, draws) < 1.001 * upper_bound(q_hats, draws) for lam in (one, two))
+    a_bars = [np.einsum("knd,kn->kd", draws, lam) for lam in (one, two)]
+    off = [np.median(between(v, a_hats)) for v in (w[-1], *a_bars)]
+    off.insert(1, np.median([proved_angle(*each) for each in zip(w[-1], two, draws, strict=True)]))
+    counts = (step < limits).sum(), settled.sum(), tight.sum()
+    print("{:4} {:11} {:9} {:12} {:6.2f} {:7.2f} {:8.2f} {:18.2f}".format(step, *counts, *off))
+    assert [*counts[1:], *settled] == [count, 30, *(step < limits)], "see exercise 02.4"
+    assert np.abs(q[2] - q[0]).max() < 1e-4  # after two steps the weights are back
 
 # %% [markdown]
-# So NGD's weights do not always settle: of the ninety runs exactly those with $\eta < \eta^*$ count as
-# settled.
+# Of the ninety runs exactly those with $\eta < \eta^*$ count as settled. With steps of 0.15, where all do,
+# $\bar a_t$ is far ahead of $w_t$ in the median. With steps of 0.5, where few do, it is 51 degrees off, as it
+# depends on the present weights alone.
 #
-# Which is better, then, $w_t$ or $\bar a_t$? With steps of 0.15, where all weights count as settled,
-# $\bar a_t$ is far ahead in the median. With steps of 0.5, where few do, it is 51 degrees off, as it depends
-# on the present weights alone. In the sum $w_t$ the jumps nearly cancel, so $w_t$ is near the best direction
-# all the same. But its weights cannot prove this: a bound above $\hat\mu$ leaves a gap even for the best
-# direction.
+# Over two steps the jumps nearly cancel, so $w_t$, the sum of all, is near the best direction all the same.
+# One step's weights cannot prove this; the mean of the last two steps' can.
+#
+# <details><summary>Why two steps are enough</summary>
+#
+# In all ninety runs $q_{t+2}$ is $q_t$ up to $10^{-4}$. If it is exactly $q_t$, let $v = w_{t+2} - w_t$. As
+# $q_i \propto e^{-a_i \cdot w}$, all points that keep weight have the same score $a_i \cdot v$, and the
+# others no less, or their weight would grow. And
+# $v = \eta\,(\bar a_t / \lVert \bar a_t \rVert + \bar a_{t+1} / \lVert \bar a_{t+1} \rVert)$ is a sum of the
+# points that keep weight, with weights $\ge 0$. Up to scale, these are the KKT conditions: $v$ is along
+# $\hat w$, and these weights are best.
+#
+# The points that keep weight are then on the edge, so $\bar a_t$ and $\bar a_{t+1}$ have the same part along
+# $\hat w$, $\hat\mu$. Divided by their lengths, their parts across $\hat w$ cancel in $v$. So the two have
+# the same angle with $\hat w$, hence the same length, and the plain mean of $q_t$ and $q_{t+1}$ will do.
+# $\square$
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.9 Where it breaks
@@ -754,13 +774,18 @@ for step, count in ((0.5, 3), (0.25, 19), (0.15, 30)):
 # > **Theorem** (Gordan 1873). *Exactly one of these exists: a direction $w$ with $a_i \cdot w > 0$ for all
 # > $i$, or weights $\lambda \ge 0$, not all zero, with $\sum_i \lambda_i a_i = 0$.*
 #
-# If we flip the label of point 8, nothing separates, and `best_weights` finds weights that prove it.
+# We flip the label of point 8. Now nothing separates, and `best_weights` finds weights with $B(\lambda) = 0$,
+# up to rounding.
 
 # %%
 A_bad = np.where(np.arange(12)[:, None] == 7, -A, A)
 proof = best_weights(A_bad)
-print("label of point 8 flipped: weights", proof.round(4)[proof > 0], "on points", np.flatnonzero(proof) + 1)
-assert np.allclose(proof @ A_bad, 0)
+whole = (140 * proof).round().astype(int)
+print("label of point 8 flipped: weights", whole[whole > 0], "/ 140 on points", np.flatnonzero(whole) + 1)
+assert not (whole @ (10 * A_bad).round()).any()  # whole numbers: exact
+
+# %% [markdown]
+# By hand, $34\, a_1 + 71\, a_8 + 35\, a_{11} = 0$ exactly, with the flipped $a_8 = (-2, -0.5)$: a proof.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.5: Who can change sides?
@@ -770,8 +795,7 @@ assert np.allclose(proof @ A_bad, 0)
 # Some direction separates the signed points. For each point $i$, let $w$ of length at most one get the
 # *others* right, or put them on its line: $a_j \cdot w \ge 0$. How large can $-a_i \cdot w$ get? If it can be
 # above 0, the point *can change sides*: adding a little of a separating direction then gets the others
-# strictly right. First guess which of our twelve points can. Then find bounds without $w$, as in section 2.3,
-# and return the best.
+# strictly right. Find bounds without $w$, as in section 2.3, and return the best.
 #
 # <details><summary>Hint: a bound</summary>
 #
@@ -782,7 +806,7 @@ assert np.allclose(proof @ A_bad, 0)
 #
 # <details><summary>Hint: the code</summary>
 #
-# `_, residual = nnls(matrix, target)` also returns how far from the target the best weights stay.
+# What does `nnls` return besides the weights?
 # </details>
 
 
@@ -807,10 +831,10 @@ for name, signed in (("our points", A), ("point 3 at (33, -12)", A_far)):
     assert np.flatnonzero(flips).tolist() == [0 if signed is A else 2, 6], "see exercise 02.5"
 
 # %% [markdown]
-# Of our twelve points exactly the support vectors can change sides, but this is luck. How far point $i$ gets
-# is the distance of $a_i$ from the **cone** of the others,
-# $\{\sum_{j \ne i} \lambda_j a_j,\ \lambda \ge 0\}$. A cone does not depend on the lengths of its points, but
-# the hull does. At $(33, -12)$ point 3 can change sides, yet it is too far away to be a support vector.
+# On our points exactly the support vectors can change sides, but this is luck. How far point $i$ gets is the
+# distance of $a_i$ from the **cone** of the others, $\{\sum_{j \ne i} \lambda_j a_j,\ \lambda \ge 0\}$. A
+# cone does not depend on the lengths of its points, but the hull does. At $(33, -12)$ point 3 can, yet is too
+# far away to support; point 1 supports, yet cannot.
 #
 # <details><summary>Why it gets as far as the cone</summary>
 #
@@ -867,18 +891,19 @@ show(
 # %% [markdown]
 # **Figure 3.** A star with label +1 at $(0, 0.5)$ and at $(-1.5, 0)$. Rings: where $q_i > 0$.
 #
-# Let $a$ be the star's signed point. It narrows the strip exactly if $a \cdot \hat w < 1$, for then $\hat w$
-# no longer meets all constraints, and no other direction is as good. It leaves no separating direction
-# exactly if $-a$ lies in the cone of the $a_i$. If it does, $a$ and some point of the cone add up to 0.
-# Conversely, Gordan's weights give $a$ a positive weight, as the other points can be separated: divide by it.
+# Let $a_{13}$ be the star's signed point. It narrows the strip exactly if $a_{13} \cdot \hat w < 1$, for then
+# $\hat w$ no longer meets all constraints, and no other direction is as good. It leaves no separating
+# direction exactly if $-a_{13}$ lies in the cone of the others. If it does, $a_{13}$ and some point of the
+# cone add up to 0. Conversely, Gordan's weights give $a_{13}$ a positive weight, as the other points can be
+# separated: divide by it.
 #
 # Below, place the star so that it is the only support vector: what must then hold for the other $a_i$?
 #
 # <details><summary>Answer</summary>
 #
-# The star's signed point $a$ is then the nearest point of the hull. By the proof of part 2 this needs
-# $a_i \cdot a \ge \lVert a \rVert^2$ for all $i$: the line at right angles to $a$ gets the others right, and
-# none is nearer to it than the star.
+# The star's signed point $a_{13}$ is then the nearest point of the hull. By the proof of part 2 this needs
+# $a_i \cdot a_{13} \ge \lVert a_{13} \rVert^2$ for all $i$: the line at right angles to $a_{13}$ gets the
+# others right, and none is nearer to it than the star.
 # </details>
 
 
@@ -900,16 +925,7 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# **1.** Can a point lie on the edge of the strip and have multiplier 0?
-#
-# <details><summary>Answer</summary>
-#
-# Yes. Complementary slackness says that a point with a positive multiplier is on the edge, but not the
-# converse. The signed points $(1, 0)$ and $(1, 1)$ are both on the edge, for $\hat w = (1, 0)$, but
-# $\hat a = (1, 0)$ has all its weight on the first.
-# </details>
-#
-# **2.** A $w$ is off by a small angle $\varepsilon$. Why is part 3's angle, even with the best weights, so
+# **1.** A $w$ is off by a small angle $\varepsilon$. Why is part 3's angle, even with the best weights, so
 # much larger?
 #
 # <details><summary>Answer</summary>
@@ -934,15 +950,15 @@ progress("02")
 # - If some direction separates, the best is that of the shortest $w$ with all $a_i \cdot w \ge 1$, and of the
 #   hull's point nearest to the origin. This point's weights make the bound exact.
 # - Along $\hat w$, a short move is worth its point's weight, where $\hat q$ is unique.
-# - The gradient brings weights at every step. After 2,500 steps of NGD they had $B < 1.001\,\hat\mu$ exactly
-#   where $\eta < \eta^* = 2\hat\mu/\sigma$, in all ninety runs.
 # - Where nothing separates, some weights prove it.
+# - After 2,500 steps of NGD the gradient's weights had $B < 1.001\,\hat\mu$ exactly where
+#   $\eta < \eta^* = 2\hat\mu/\sigma$. The mean of two steps' weights did in all ninety runs.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | margin after a move of 0.3, at worst | 0.4460 | 0.4460 |
 # | our points: longest step that settles | 3.54 | between 3.5 and 3.58 |
 # | runs of 30 with $B < 1.001\,\hat\mu$, steps of 0.5, 0.25, 0.15 | 3, 19, 30 | 3, 19, 30 |
+# | the same, mean of two steps' weights | 30, 30, 30 | 30, 30, 30 |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

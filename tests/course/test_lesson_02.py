@@ -39,6 +39,22 @@ def test_a_proved_angle_is_at_least_the_true_one(signed):
     assert proved_angle(w_hat, library(signed).dual.numpy(), signed) < 1e-3
 
 
+def test_a_point_of_the_hull_is_nearer_than_part_3_proves(signed):
+    """The square of the cosine is at least mu(a_bar) / B, and the answer for w = a_bar says so."""
+    rng, w_hat, sharper = np.random.default_rng(9), library(signed).value.numpy(), 0
+    w_hat = w_hat / np.linalg.norm(w_hat)
+    for _ in range(200):
+        lam = rng.uniform(size=12) ** 4
+        a_bar = lam @ signed / lam.sum()
+        ratio = (signed @ a_bar).min() / (a_bar @ a_bar)
+        if ratio > 0:
+            assert w_hat @ a_bar / np.linalg.norm(a_bar) >= np.sqrt(ratio) - 1e-12
+            proved = proved_angle(a_bar, lam, signed)
+            assert proved == pytest.approx(np.degrees(np.arccos(np.sqrt(ratio))), abs=1e-4)
+            sharper += proved < np.degrees(np.arccos(ratio)) - 1
+    assert sharper > 5
+
+
 @pytest.mark.parametrize("q", [0.2, 0.5, 0.7])
 def test_a_move_changes_the_margin_within_the_bounds_and_reaches_both(q):
     """Two support vectors in three dimensions, moves of any direction; a third point stays far away."""
@@ -133,6 +149,23 @@ def test_the_lessons_sets_keep_what_the_longest_step_assumes(lesson):
         a_hat = q @ A
         assert (np.isclose(A @ a_hat, a_hat @ a_hat, rtol=1e-9) == (q > 0)).all()
         assert np.linalg.matrix_rank(A[q > 0][1:] - A[q > 0][0]) == (q > 0).sum() - 1 > 0
+
+
+@pytest.mark.parametrize("step", [0.5, 0.25])
+def test_the_mean_of_two_steps_is_best_where_no_single_steps_weights_are(lesson, step):
+    """On sets that the lesson does not show; what it proves for w_t is then near the true angle."""
+    sets = np.stack([lesson["draw"](seed) for seed in range(100, 130)])
+    best = np.array([lesson["best_weights"](one) for one in sets])
+    w = lesson["descend"](sets, step, [2498, 2499, 2500])
+    q = lesson["gradient_weights"](w, sets)
+    least = lesson["upper_bound"](best, sets)
+    assert np.abs(q[2] - q[0]).max() < 1e-3
+    assert (lesson["upper_bound"](q[1:].mean(axis=0), sets) < 1.001 * least).all()
+    assert (lesson["upper_bound"](q[2], sets) < 1.001 * least).sum() < 25
+    a_hats = np.einsum("knd,kn->kd", sets, best)
+    proved = [proved_angle(*one) for one in zip(w[2], q[1:].mean(axis=0), sets, strict=True)]
+    assert (proved >= lesson["between"](w[2], a_hats) - 1e-5).all()
+    assert np.median(proved) < 0.5
 
 
 @pytest.mark.parametrize("first", [0, 30, 60, 90, 120, 150])

@@ -67,38 +67,49 @@ def angle_in_torch(w, lam, A):
     w, A = torch.as_tensor(w), torch.as_tensor(A)
     bar = torch.as_tensor(lam / lam.sum()) @ A
     e, f = w / w.norm(), bar / bar.norm()
-    direct, last = (torch.arccos((A @ v).min() / bar.norm()) for v in (e, f))
+    direct, last = (
+        torch.arccos((A @ e).min() / bar.norm()),
+        torch.arccos(torch.sqrt((A @ bar).min()) / bar.norm()),
+    )
     return torch.rad2deg(torch.minimum(direct, torch.arccos(e @ f) + last))
 
 
-def angle_with_the_better_margin(w, lam, A):
+def angle_numbers(w, lam, A):
+    """mu(w), mu(a_bar), B, and the angle between w and a_bar in radians."""
     bar = lam @ A / lam.sum()
     margins = [(A @ v).min() / np.linalg.norm(v) for v in (w, bar)]
-    return np.degrees(np.arccos(max(margins) / np.linalg.norm(bar)))
+    return *margins, np.linalg.norm(bar), np.arccos(w @ bar / np.linalg.norm(w) / np.linalg.norm(bar))
 
 
-def angle_unnormalised_weights(w, lam, A):
-    bar = lam @ A
-    margins = [(A @ v).min() / np.linalg.norm(v) / np.linalg.norm(bar) for v in (w, bar)]
-    between = np.arccos(w @ bar / np.linalg.norm(w) / np.linalg.norm(bar))
-    first, second = np.arccos(np.clip(margins, -1, 1))
-    return np.degrees(min(first, between + second))
+def angle_in_the_ball(w, lam, A):
+    """The sharpest: a_hat is in the ball with diameter 0 to a_bar, and scores enough under w and a_bar."""
+    mu, mu_bar, B, between = angle_numbers(w, lam, A)
+    first = (between + np.arccos(np.clip(2 * mu / B - np.cos(between), -1, 1))) / 2
+    return np.degrees(min(first, between + np.arccos(np.clip(2 * mu_bar / B - 1, -1, 1)) / 2))
 
 
-def angle_from_the_gaps(w, lam, A):
-    """sqrt(2 gap) for the angles that part 3 proves."""
-    bar = lam @ A / lam.sum()
-    length = np.linalg.norm(bar)
-    gaps = np.array([1 - (A @ v).min() / np.linalg.norm(v) / length for v in (w, bar)])
-    first, second = np.degrees(np.sqrt(2 * gaps.clip(0)))
-    return min(first, np.degrees(np.arccos(w @ bar / np.linalg.norm(w) / length)) + second)
+def angle_at_the_worst_largest_margin(w, lam, A):
+    """For each mu_hat that is possible the best of three bounds, and of these the worst."""
+    mu, mu_bar, B, between = angle_numbers(w, lam, A)
+
+    def bounds(mu_hat):
+        rising = min(np.arccos(min(1, mu / mu_hat)), between + np.arccos(min(1, mu_bar / mu_hat)))
+        return rising, between + np.arccos(min(1, mu_hat / B))
+
+    low, high = max(mu, mu_bar), B
+    for _ in range(60):  # one rises, the other falls
+        rising, falling = bounds((low + high) / 2)
+        low, high = ((low + high) / 2, high) if rising < falling else (low, (low + high) / 2)
+    return np.degrees(max(min(bounds(low)), min(bounds(high))))
 
 
-def angle_averaged(w, lam, A):
-    bar = lam @ A / lam.sum()
-    margins = [(A @ v).min() / np.linalg.norm(v) for v in (w, bar)]
-    first, second = np.degrees(np.arccos(np.clip(np.array(margins) / np.linalg.norm(bar), -1, 1)))
-    return (first + second) / 2
+def angle_where(change):
+    """change(mu(w), mu(a_bar), B, between), in degrees where it is in radians."""
+    return lambda w, lam, A: np.degrees(change(*angle_numbers(w, lam, A)))
+
+
+def arccos(cosine):
+    return np.arccos(np.clip(cosine, -1, 1))
 
 
 def move_by_search(mu_hat, q, apart, r):
@@ -228,11 +239,22 @@ ANSWERS = {
     },
     "02.2": {
         "also_right": angle_in_torch,
+        "more_right": [angle_in_the_ball, angle_at_the_worst_largest_margin],
         "wrong": [
-            angle_with_the_better_margin,
-            angle_unnormalised_weights,
-            angle_from_the_gaps,
-            angle_averaged,
+            angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), psi + arccos(bar / B))),
+            angle_where(lambda mu, bar, B, psi: arccos(max(mu, bar) / B)),
+            angle_where(lambda mu, bar, B, psi: arccos(np.sqrt(max(mu, bar) / B))),
+            angle_where(lambda mu, bar, B, psi: min(arccos(np.sqrt(mu / B)), psi + arccos(np.sqrt(bar / B)))),
+            angle_where(lambda mu, bar, B, psi: (arccos(mu / B) + psi + arccos(np.sqrt(bar / B))) / 2),
+            angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), psi + arccos((1 + bar / B) / 2))),
+            angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), psi + arccos(bar / B) / 2)),
+            angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), psi + np.sqrt(2 - 2 * bar / B))),
+            angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), psi + np.sqrt(1 - bar / B))),
+            angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), np.hypot(psi, arccos(np.sqrt(bar / B))))),
+            angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), psi + arccos(np.sqrt(bar)))),
+            angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), psi + arccos(np.sqrt(bar / B**2)))),
+            angle_where(lambda mu, bar, B, psi: psi + arccos(np.sqrt(bar / B))),
+            angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), psi + arccos(bar / mu))),
         ],
     },
     "02.3": {
