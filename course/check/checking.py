@@ -22,7 +22,7 @@ import numpy as np
 from course.check.compare import TOO_COARSE, mismatch
 from course.check.pattern.search import MORE, pattern
 from course.check.pattern.within import within
-from course.check.specification import PUBLIC_SEED, Exercise, Misconception
+from course.check.specification import PUBLIC_SEED, Compare, Exercise, Misconception
 from course.check.trying import NotAttempted, Outcome, run
 from course.check.values import as_array
 from course.check.wording import brief, kind
@@ -138,7 +138,7 @@ def _agreement(spec: Exercise, known: Misconception, tried: list[tuple]) -> int:
     count, yes_or_no = 0, True
     for case, outcome, problem in tried:
         wrong = run(known.wrong, case, spec.parameters)
-        same = _same(spec, wrong, outcome)
+        same = _same(known.compare or spec.compare, wrong, outcome)
         if problem and not same:
             return 0
         count, yes_or_no = count + same, yes_or_no and isinstance(wrong.value, bool | np.bool_)
@@ -164,17 +164,18 @@ def _further(spec: Exercise, own: Callable) -> list[tuple[tuple, Outcome]]:
 
 def _borne_out(spec: Exercise, known: Misconception, more: list[tuple[tuple, Outcome]]) -> bool:
     """Whether a misconception gives two thirds of the further wrong answers; rounding may change some."""
-    agrees = [_same(spec, run(known.wrong, case, spec.parameters), outcome) for case, outcome in more]
+    how = known.compare or spec.compare
+    agrees = [_same(how, run(known.wrong, case, spec.parameters), outcome) for case, outcome in more]
     return 3 * sum(agrees) >= 2 * len(agrees)
 
 
-def _same(spec: Exercise, one: Outcome, other: Outcome) -> bool:
+def _same(how: Compare, one: Outcome, other: Outcome) -> bool:
     """Whether two calls came to the same, errors and changed inputs included."""
     if one.error is not None or other.error is not None:
         return repr(one.error) == repr(other.error)
     if one.changed != other.changed:
         return False
-    return mismatch(_real(one.value), _real(other.value), spec.compare) is None
+    return mismatch(_real(one.value), _real(other.value), how) is None
 
 
 def _real(value: Any) -> Any:

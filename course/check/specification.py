@@ -29,10 +29,14 @@ class Compare:
 
 @dataclass(frozen=True)
 class Misconception:
-    """A wrong answer that we know, as code, and the sentence that helps whoever gave it."""
+    """A wrong answer that we know, as code, and the sentence that helps whoever gave it.
+
+    With `compare` every wrong answer that is this near is taken for it: a mean over other random draws.
+    """
 
     wrong: Callable[..., Any]
     message: str
+    compare: Compare | None = None
 
 
 def known(*pairs: Callable | str) -> list[Misconception]:

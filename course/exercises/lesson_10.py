@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from course.check.specification import Exercise, known
+from course.check.specification import Compare, Exercise, Misconception, known
 
 
 # --------------------------------------------------------------------------- 10.1 the first step
@@ -72,7 +72,7 @@ FIRST = Exercise(
     id="10.1",
     title="The first step, without a matrix",
     points=2,
-    minutes=13,
+    minutes=12,
     difficulty=2,
     reference=_first,
     cases=_first_cases,
@@ -187,6 +187,18 @@ def _one_axis(W, v):
     return np.diag(np.where(np.arange(len(v)) == np.abs(v).argmax(), entry[np.abs(v).argmax()], entry.mean()))
 
 
+def _sampled(W, v):
+    """The mean over 2,000 random orthogonal matrices that leave v alone."""
+    rng, d = np.random.default_rng(0), len(v)
+    basis = np.linalg.qr(np.column_stack([v, rng.normal(size=(d, d - 1))]))[0]
+    turn = np.zeros((2000, d, d))
+    turn[:, 0, 0] = 1
+    Q, upper = np.linalg.qr(rng.normal(size=(2000, d - 1, d - 1)))
+    turn[:, 1:, 1:] = Q * np.sign(np.einsum("kii->ki", upper))[:, None]
+    omega = basis @ turn @ basis.T
+    return np.mean(omega.transpose(0, 2, 1) @ W @ omega, axis=0)
+
+
 def _axis_cases(rng):
     """Any W, not symmetric; v of any length; the plane too."""
     return [(rng.normal(size=(d, d)), rng.uniform(1.5, 3) * rng.normal(size=d)) for d in (3, 5, 2, 4)]
@@ -200,129 +212,108 @@ AXIS = Exercise(
     difficulty=3,
     reference=_axis,
     cases=_axis_cases,
-    misconceptions=known(
-        lambda W, v: np.trace(W) / len(W) * np.eye(len(W)),
-        "That would be right if every direction were like every other. But v is special: Omega leaves it.",
-        _axis_by(b=lambda W, c: np.trace(W) / len(W)),
-        "b is the mean of W across v only: take v's own share from the trace, and divide by d - 1.",
-        _axis_by(b=lambda W, c: np.trace(W) / (len(W) - 1)),
-        "The trace still contains b_v, the share along v: take it away.",
-        _axis_by(b=lambda W, c: (np.trace(W) - c) / len(W)),
-        "There are d - 1 directions across v, not d.",
-        _axis_by(b=lambda W, c: 0.0),
-        "Only the part along v. Across v a multiple of the identity survives too.",
-        _axis_by(form=lambda b, c, P: b * (np.eye(len(P)) - P)),
-        "Only the part across v. Along v survives (v^T W v) vv^T / |v|^4.",
-        _axis_by(form=lambda b, c, P: b * np.eye(len(P)) + c * P),
-        "b acts across v only: b (I - ee^T), so that along v there is b_v alone.",
-        _axis_by(form=lambda b, c, P: c * (np.eye(len(P)) - P) + b * P),
-        "The two numbers are exchanged: v^T W v / v.v belongs along v.",
-        _axis_by(c=lambda W, v: v @ W @ v),
-        "v^T W v grows with the square of v's length: divide by v.v.",
-        _axis_by(c=lambda W, v: v @ W @ v / np.linalg.norm(v)),
-        "v stands twice in v^T W v: divide by v.v, not by its length.",
-        _long,
-        "v need not have length one: divide by v.v.",
-        _blocks,
-        "Across v, a block that every Omega leaves alone is a multiple of the identity.",
-        _axis_by(b=lambda W, c: np.trace(W) / len(W), form=lambda b, c, P: b * np.eye(len(P)) + c * P),
-        "Two things: b is the mean of W across v only, and it acts across v only: b (I - ee^T).",
-        _keeps_row,
-        "Between v and the directions across it nothing survives: a reflection across v changes its sign.",
-        lambda W, v: (W + W.T) / 2,
-        "That averages W with its transpose. The average is over the Omega that leave v alone.",
-        lambda W, v: W - _axis(W, v),
-        "That is what the average removes.",
-        _one_axis,
-        "v is not a coordinate axis: its share is v^T W v / v.v, with the projection vv^T / v.v.",
-    ),
+    misconceptions=[
+        *known(
+            lambda W, v: np.trace(W) / len(W) * np.eye(len(W)),
+            "That would be right if all directions were alike. But v is special: Omega leaves it.",
+            _axis_by(b=lambda W, c: np.trace(W) / len(W)),
+            "b is the mean of W across v only: take v's own share from the trace, and divide by d - 1.",
+            _axis_by(b=lambda W, c: np.trace(W) / (len(W) - 1)),
+            "The trace still contains b_v, the share along v: take it away.",
+            _axis_by(b=lambda W, c: (np.trace(W) - c) / len(W)),
+            "There are d - 1 directions across v, not d.",
+            _axis_by(b=lambda W, c: 0.0),
+            "Only the part along v. Across v a multiple of the identity survives too.",
+            _axis_by(form=lambda b, c, P: b * (np.eye(len(P)) - P)),
+            "Only the part across v. Along v survives (v^T W v) vv^T / |v|^4.",
+            _axis_by(form=lambda b, c, P: b * np.eye(len(P)) + c * P),
+            "b acts across v only: b (I - ee^T), so that along v there is b_v alone.",
+            _axis_by(form=lambda b, c, P: c * (np.eye(len(P)) - P) + b * P),
+            "The two numbers are exchanged: v^T W v / v.v belongs along v.",
+            _axis_by(c=lambda W, v: v @ W @ v),
+            "v^T W v grows with the square of v's length: divide by v.v.",
+            _axis_by(c=lambda W, v: v @ W @ v / np.linalg.norm(v)),
+            "v stands twice in v^T W v: divide by v.v, not by its length.",
+            _long,
+            "v need not have length one: divide by v.v.",
+            _blocks,
+            "Across v, a block that every Omega leaves alone is a multiple of the identity.",
+            _axis_by(b=lambda W, c: np.trace(W) / len(W), form=lambda b, c, P: b * np.eye(len(P)) + c * P),
+            "Two things: b is the mean of W across v only, and it acts across v only: b (I - ee^T).",
+            _keeps_row,
+            "Between v and the directions across it nothing survives: reflections across v change its sign.",
+            lambda W, v: (W + W.T) / 2,
+            "That averages W with its transpose. The average is over the Omega that leave v alone.",
+            lambda W, v: W - _axis(W, v),
+            "That is what the average removes.",
+            _one_axis,
+            "v is not a coordinate axis: its share is v^T W v / v.v, with the projection vv^T / v.v.",
+        ),
+        Misconception(
+            _sampled,
+            "Close, but an average over samples, it seems. The exact one has two numbers: find them.",
+            Compare(rtol=0, atol=0.2),  # whatever the draws
+        ),
+    ],
 )
 
 
-# --------------------------------------------------------------------------- 10.3 does it attend to itself?
-def _threshold_by(
-    own=lambda r, square: 1 + (r - 1) * square,  # z^T W z
-    length=lambda r, square: np.sqrt(1 + (r**2 - 1) * square),  # of W z
-    power=2,  # of the score
-    final=lambda c: c,
-):
-    """The query's own cosine to W z, from its logit and the length of W z."""
-
-    def answer(r, gamma):
-        square = gamma**power
-        return final(own(r, square) / length(r, square))
-
-    return answer
+# --------------------------------------------------------------------------- 10.3 when random queries disturb
+def _noise(n, T, d):
+    return np.sqrt((n - 1) * (T - 1)) / d
 
 
-_threshold = _threshold_by()
+def _noise_cases(rng):
+    """Sizes at which the law is near; no two of the formulas agree on all."""
+    sizes = ((40, 90, 3, 5, 40, 60), (200, 400, 6, 9, 80, 120), (12, 30, 10, 14, 20, 30))
+    return [tuple(int(rng.integers(*size[k : k + 2])) for k in (0, 2, 4)) for size in sizes]
 
 
-def _threshold_cases(rng):
-    """Ratios below and above 1, queries of both signs, none of them along v or across it."""
-    scores = [rng.uniform(0.15, 0.85, size=m) * np.resize([1, -1], m) for m in (2, 4, 5, 3)]
-    ratios = (rng.uniform(2, 4), rng.uniform(0.2, 0.6), rng.uniform(6, 12), rng.uniform(1.3, 1.8))
-    return list(zip(ratios, scores, strict=True))
-
-
-THRESHOLD = Exercise(
+NOISE = Exercise(
     id="10.3",
-    title="Does it still attend to itself?",
+    title="When do random queries disturb?",
     points=2,
-    minutes=12,
+    minutes=10,
     difficulty=2,
-    reference=_threshold,
-    cases=_threshold_cases,
+    reference=_noise,
+    cases=_noise_cases,
     misconceptions=known(
-        _threshold_by(length=lambda r, square: 1),
-        "That is the query's own logit, z^T W z. For a cosine divide it by the length of W z.",
-        _threshold_by(own=lambda r, square: 1),
-        "The query's own logit is not 1: along v it has the factor r, so 1 - gamma^2 + r gamma^2.",
-        lambda r, gamma: np.ones_like(gamma),
-        "So it is for bI, where W z points along z. Here the part of z along v is stretched by r.",
-        _threshold_by(length=lambda r, square: 1 + (r**2 - 1) * square),
-        "You divide by the squared length of W z: take the root.",
-        _threshold_by(length=lambda r, square: np.sqrt(1 + (r - 1) * square)),
-        "The part of W z along v has the length r |gamma|: in the squared length of W z stands r^2.",
-        _threshold_by(length=lambda r, square: np.sqrt(1 + r**2 * square)),
-        "Across v the squared length is 1 - gamma^2, not 1: what lies along v is no longer there.",
-        _threshold_by(length=lambda r, square: r * np.sqrt(square) + np.sqrt(1 - square)),
-        "You added the lengths of the two parts of W z. They are at right angles: their squares add up.",
-        _threshold_by(length=lambda r, square: np.sqrt((1 - np.sqrt(square)) ** 2 + r**2 * square)),
-        "Across v z has the length sqrt(1 - gamma^2), not 1 - |gamma|.",
-        _threshold_by(
-            own=lambda r, square: 1 + (r - 1) * np.sqrt(square),
-            length=lambda r, square: np.sqrt(1 + (r**2 - 1) * np.sqrt(square)),
-        ),
-        "|gamma| is the length of a part. In a logit and in a squared length it stands squared.",
-        _threshold_by(own=lambda r, square: 1 + r * square),
-        "b acts across v only: the query's own logit is 1 - gamma^2 + r gamma^2.",
-        _threshold_by(
-            own=lambda r, square: 1 + r * square, length=lambda r, square: np.sqrt(1 + r**2 * square)
-        ),
-        "Across v z has the squared length 1 - gamma^2, in its logit and in the length of W z alike.",
-        _threshold_by(own=lambda r, square: r * square),
-        "The part of the query's logit across v is missing: 1 - gamma^2.",
-        _threshold_by(own=lambda r, square: r * square, length=lambda r, square: r * np.sqrt(square)),
-        "That keeps the part along v alone: r z^T e e^T z over r |gamma|. Across v, b = 1 counts too.",
-        _threshold_by(own=lambda r, square: 1 - square, length=lambda r, square: np.sqrt(1 - square)),
-        "That keeps the part across v alone. Along v there is r gamma^2 in the logit.",
-        _threshold_by(power=1),
-        "v stands twice in the two-number form, as v v^T: the score comes as its square, whatever its sign.",
-        _threshold_by(final=lambda c: 1 / c),
-        "One over it: no cosine is above 1.",
-        _threshold_by(final=np.arccos),
-        "That is the angle. The cosine is asked.",
-        _threshold_by(final=lambda c: c**2),
-        "That is the square of the cosine.",
-        lambda r, gamma: _threshold(r, gamma) * np.sign(gamma),
-        "W z has a positive product with z for either sign of the score, as r > 0.",
-        lambda r, gamma: r * gamma / np.sqrt(1 + (r**2 - 1) * gamma**2),
-        "That is the cosine of W z to y v: which score is preferred. Asked is the query's own, z's to W z.",
-        _threshold_by(own=lambda r, square: 1 - square + r**2 * square),
-        "In the logit z^T W z the matrix W stands once: r, not r^2.",
-        lambda r, gamma: _threshold(1 / r, gamma),
-        "The ratio is b_v / b: with b = 1 the part along v is multiplied by r, not divided.",
+        lambda n, T, d: (n - 1) * (T - 1) / d**2,
+        "That is sigma squared, the ratio of the variances: take the root.",
+        lambda n, T, d: np.sqrt(n * (T - 1)) / d,
+        "Sequence i does not disturb itself: the others are n - 1.",
+        lambda n, T, d: np.sqrt((n - 1) * T) / d,
+        "u_k is taken away: of the T scores' squares (T - 1)/d are left in the mean, not T/d.",
+        lambda n, T, d: np.sqrt(n * T) / d,
+        "Two things: the others are n - 1, and without their mean the T scores' squares sum to (T - 1)/d.",
+        lambda n, T, d: np.sqrt(n - 1) / d,
+        "A pull is made of T tokens: |g_k|^2 is the sum of T squares (gamma - u)^2, so T - 1 comes in.",
+        lambda n, T, d: np.sqrt((n - 1) / d),
+        "That is z_k . z_i alone, n - 1 times. g_k has the length sqrt((T - 1)/d) / (2T), and meets x_it.",
+        lambda n, T, d: np.sqrt((n - 1) * (T - 1) / d),
+        "Another unit product is missing: z_k . z_i and g_k's direction times x_it are d^(-1/2) each.",
+        lambda n, T, d: (n - 1) * np.sqrt(T - 1) / d,
+        "The terms have random signs: their squares add up, so the n - 1 stands under the root.",
+        lambda n, T, d: np.sqrt(n - 1) * (T - 1) / d,
+        "The tokens of a pull point in random directions too: their squares add up, so a root of T - 1.",
+        lambda n, T, d: (n - 1) * (T - 1) / d,
+        "The terms have random signs, and so have the tokens of a pull: squares add up, one root over both.",
+        lambda n, T, d: (n - 1) / d**2,
+        "The number of others over the entries of W: the noise's squares add up, so take a root, and T - 1.",
+        lambda n, T, d: np.sqrt((n - 1) * (T - 1)) / d**1.5,
+        "Divide by the own amount's deviation: the scores have d^(-1/2) too.",
+        lambda n, T, d: np.sqrt((n - 1) * (T - 1)) / (2 * T * d**1.5),
+        "That is the noise (over eta/n). Divide it by the own amount's deviation, 1 / (2T sqrt(d)).",
+        lambda n, T, d: np.sqrt((n - 1) * (T - 1)) / (2 * T * d),
+        "1/(2T) stands in the own amount too, and cancels.",
+        lambda n, T, d: np.sqrt((n - 1) * (T - 1)) / (n * d),
+        "The factor eta/n stands in the own amount too, and cancels.",
+        lambda n, T, d: np.sqrt((T - 1) / (n - 1)) / d,
+        "More sequences make more noise: eta/n is common to both, and the n - 1 terms' squares add up.",
+        lambda n, T, d: np.sqrt(T - 1) / d,
+        "That is the noise of one other sequence: there are n - 1, and their squares add up.",
+        lambda n, T, d: d / np.sqrt((n - 1) * (T - 1)),
+        "One over it: the noise over the own amount is asked.",
     ),
 )
 
@@ -382,4 +373,4 @@ FALLS = Exercise(
 )
 
 
-EXERCISES = [FIRST, AXIS, THRESHOLD, FALLS]
+EXERCISES = [FIRST, AXIS, NOISE, FALLS]

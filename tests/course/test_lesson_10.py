@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from course import exercises
+from course.check.checking import verdict
 from mini_attn import data, models, svm, train
 
-first_logits, symmetric_part, threshold, falls_by = (spec.reference for spec in exercises.exercises("10"))
+first_logits, symmetric_part, noise, falls_by = (spec.reference for spec in exercises.exercises("10"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -21,21 +22,40 @@ def test_the_first_step_is_the_librarys(seed):
     np.testing.assert_allclose(mine, model.logits(tokens).detach(), rtol=1e-9, atol=1e-12)
 
 
+def rotations(d, v, count, rng):
+    """Random orthogonal matrices that leave v alone."""
+    basis = np.linalg.qr(np.column_stack([v, rng.normal(size=(d, d - 1))]))[0]
+    turn = np.zeros((count, d, d))
+    turn[:, 0, 0] = 1
+    Q, upper = np.linalg.qr(rng.normal(size=(count, d - 1, d - 1)))
+    turn[:, 1:, 1:] = Q * np.sign(np.einsum("kii->ki", upper))[:, None]
+    return basis @ turn @ basis.T
+
+
 @pytest.mark.parametrize("d", [2, 3, 6])
 def test_the_average_over_rotations_about_v_is_what_the_formula_says(d):
     """20,000 random orthogonal matrices across v; and no single one of them changes the answer."""
     rng = np.random.default_rng(d)
     W, v = rng.normal(size=(d, d)), rng.normal(size=d)
-    basis = np.linalg.qr(np.column_stack([v, rng.normal(size=(d, d - 1))]))[0]
-    turn = np.zeros((20_000, d, d))
-    turn[:, 0, 0] = 1
-    Q, upper = np.linalg.qr(rng.normal(size=(20_000, d - 1, d - 1)))
-    turn[:, 1:, 1:] = Q * np.sign(np.einsum("kii->ki", upper))[:, None]
-    omega = basis @ turn @ basis.T
+    omega = rotations(d, v, 20_000, rng)
     answer = symmetric_part(W, v)
     np.testing.assert_allclose(omega[0] @ v, v, atol=1e-12)
     np.testing.assert_allclose(omega[0].T @ answer @ omega[0], answer, atol=1e-12)
     np.testing.assert_allclose(np.mean(omega.transpose(0, 2, 1) @ W @ omega, axis=0), answer, atol=0.05)
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_an_average_over_samples_is_told_so(seed):
+    """Whatever its draws; an answer as far off that is none of these is not."""
+    rng = np.random.default_rng(seed)
+    spec = next(one for one in exercises.exercises("10") if one.id == "10.2")
+
+    def sampled(W, v):
+        omega = rotations(len(v), v, 1000, rng)
+        return np.mean(omega.transpose(0, 2, 1) @ W @ omega, axis=0)
+
+    assert "an average over samples" in verdict(spec, sampled).text
+    assert "an average over samples" not in verdict(spec, lambda W, v: symmetric_part(W, v) + 0.5).text
 
 
 @pytest.mark.parametrize(("T", "d"), [(5, 6), (3, 9)])
@@ -60,7 +80,7 @@ def test_the_first_step_on_many_sequences_has_the_two_numbers(T, d, lesson):
 
 
 @pytest.mark.parametrize("r", [0.4, 3.0, 15.0])
-def test_a_token_is_ahead_of_the_query_itself_beyond_the_threshold(r):
+def test_a_token_is_ahead_of_the_query_itself_beyond_the_threshold(r, lesson):
     """10,000 pairs of unit vectors in five dimensions, of both signs of the score."""
     rng = np.random.default_rng(3)
     z, x, e = rng.normal(size=(3, 10_000, 5))
@@ -68,13 +88,12 @@ def test_a_token_is_ahead_of_the_query_itself_beyond_the_threshold(r):
     gamma = (z * e).sum(axis=1)
     moved = z + (r - 1) * gamma[:, None] * e
     cosine = (x * moved).sum(axis=1) / np.linalg.norm(moved, axis=1)
-    np.testing.assert_array_equal(cosine > threshold(r, gamma), ((x - z) * moved).sum(axis=1) > 0)
+    np.testing.assert_array_equal(cosine > lesson["threshold"](r, gamma), ((x - z) * moved).sum(axis=1) > 0)
 
 
 @pytest.mark.parametrize(("T", "d", "r"), [(5, 7, 9.0), (12, 9, 30.0), (20, 30, 20.0)])
 def test_the_share_of_tokens_that_select_themselves(T, d, r, lesson):
     """In 20,000 sequences a random token asks; rivals: that of bI, 1, and that of chance, 1 / T."""
-    lesson["threshold"] = threshold
     tokens = data.random_tokens(20_000, T, d, seed=31)
     W = torch.eye(d, dtype=torch.float64) + (r - 1) * torch.outer(tokens.v, tokens.v)
     share = (lesson["selects"](W, tokens.X)[:, 0] == 0).double().mean().item()
@@ -85,7 +104,7 @@ def test_the_share_of_tokens_that_select_themselves(T, d, r, lesson):
 @pytest.mark.parametrize("seed", [41, 42])
 def test_the_first_steps_queries_attend_to_themselves_if_r_is_far_below_d(seed, lesson):
     """A random token asks 2,000 fresh sequences; with nearly the same r / T opposite rules."""
-    lesson["threshold"], lesson["symmetric_part"] = threshold, symmetric_part
+    lesson["symmetric_part"] = symmetric_part
     found = []
     for T, d in ((8, 5), (8, 50), (25, 12)):
         tokens = lesson["by_score"](data.random_tokens(n=6000, T=T, d=d, seed=seed))
@@ -227,3 +246,30 @@ def test_the_leads_are_those_of_a_step_of_descent(lesson):
     batch = replace(tokens, **{name: getattr(tokens, name)[None] for name in "Xzyv"})
     lead = leads(batch)[1][0]
     torch.testing.assert_close(lead * 12.0 / (4 * 3), h[:, :1] - h[:, 1:])
+
+
+@pytest.mark.parametrize(("n", "T", "d"), [(900, 4, 90), (150, 6, 60), (3000, 3, 70)])
+def test_random_queries_disturb_as_the_law_says(n, T, d, lesson):
+    """The noise over the own amount, in logits and in the share that selects the best; sizes of its own."""
+    found, spreads = [], []
+    for seed in range(max(1, 6000 // n)):
+        tokens = data.random_tokens(n, T, d, seed=seed)
+        logits = first_logits(*(a.numpy() for a in (tokens.X, tokens.z, tokens.scores)), n)
+        u = tokens.scores.mean(-1, keepdim=True)
+        g = ((tokens.scores - u) / (1 + u.exp()) / T).unsqueeze(-2) @ tokens.X
+        own = (tokens.X @ g.mT).squeeze(-1).numpy()
+        spreads.append((logits - own).std() * 2 * T * d**0.5)
+        found.append((logits.argmax(1) == tokens.optimal.numpy()).mean())
+    assert np.mean(spreads) == pytest.approx(noise(n, T, d), rel=0.07)
+    assert np.mean(found) == pytest.approx(lesson["law"](noise(n, T, d), T), abs=0.04)
+
+
+def test_a_coin_exchanges_the_best_and_the_worst_for_any_matrix():
+    """Of 20,000 new sequences with random queries, and any W; with the best as queries it does not."""
+    tokens = data.random_tokens(20_000, 5, 6, seed=8)
+    W = torch.randn(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    W = W + 3 * torch.outer(tokens.v, tokens.v)
+    picks = models.CrossAttention(6, init=W).logits(tokens).argmax(-1)
+    best, worst = ((picks == one).double().mean() for one in (tokens.optimal, tokens.scores.argmin(-1)))
+    assert abs(best - worst) < 0.012
+    assert tokens.scores.gather(-1, picks[:, None]).mean().abs() < 0.01

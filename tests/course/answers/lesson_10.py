@@ -48,11 +48,11 @@ def symmetry_by_projection(W, v):
     return (rows @ np.linalg.lstsq(rows, W.ravel(), rcond=None)[0]).reshape(W.shape)
 
 
-def threshold_by_vectors(r, gamma):
-    """Builds, in a plane through v, the query and W z, and takes their cosine."""
-    z = np.stack([np.asarray(gamma), np.sqrt(1 - np.asarray(gamma) ** 2)])
-    moved = np.diag([r, 1.0]) @ z
-    return (z * moved).sum(axis=0) / np.linalg.norm(moved, axis=0)
+def noise_by_sums(n, T, d):
+    """Adds up the variances, sequence by sequence, from the scores' own left without their mean."""
+    pull = np.trace(np.eye(T) - np.full((T, T), 1 / T)) / d / (2 * T) ** 2  # the mean square of a pull
+    noise = sum(pull / d / d for _ in range(n - 1))
+    return np.sqrt(noise / (1 / d / (2 * T) ** 2))
 
 
 def falls_by_radii(growth, d):
@@ -100,20 +100,22 @@ ANSWERS = {
         ],
     },
     "10.3": {
-        "also_right": threshold_by_vectors,
+        "also_right": noise_by_sums,
         "wrong": [
-            lambda r, gamma: threshold_by_vectors(r**2, gamma),
-            lambda r, gamma: threshold_by_vectors(np.sqrt(r), gamma),
-            lambda r, gamma: threshold_by_vectors(1 + r, gamma),
-            lambda r, gamma: threshold_by_vectors(r, gamma**2),
-            lambda r, gamma: threshold_by_vectors(r, gamma).mean(),
-            lambda r, gamma: -threshold_by_vectors(r, gamma),
-            lambda r, gamma: 1 - threshold_by_vectors(r, gamma),
-            lambda r, gamma: np.abs(gamma),
-            lambda r, gamma: 1 / np.sqrt(1 + (r - 1) ** 2 * gamma**2),
-            lambda r, gamma: np.full_like(gamma, 1 / np.sqrt(r)),
-            lambda r, gamma: np.sqrt(1 + (r**2 - 1) * gamma**2),
-            lambda r, gamma: 1 + (r - 1) * gamma * (gamma - gamma.mean()),
+            lambda n, T, d: noise_by_sums(n, T, d) ** 2,
+            lambda n, T, d: noise_by_sums(n + 1, T, d),
+            lambda n, T, d: noise_by_sums(n - 1, T, d),
+            lambda n, T, d: noise_by_sums(n, T + 1, d),
+            lambda n, T, d: noise_by_sums(n, T, d) * np.sqrt(T),
+            lambda n, T, d: noise_by_sums(n, T, d) / np.sqrt(n),
+            lambda n, T, d: noise_by_sums(n, T, d - 1),
+            lambda n, T, d: -noise_by_sums(n, T, d),
+            lambda n, T, d: n / d**2,
+            lambda n, T, d: n * T / d**2,
+            lambda n, T, d: np.sqrt(n / d),
+            lambda n, T, d: np.sqrt(n * T / d),
+            lambda n, T, d: np.sqrt(n) / d,
+            lambda n, T, d: np.log(n) * np.sqrt(T - 1) / d,
         ],
     },
     "10.4": {
