@@ -1,5 +1,7 @@
 """Lesson 14 at length: which choices of tokens one W can make for all positions, and which training makes."""
 
+from itertools import product
+
 import numpy as np
 import torch
 
@@ -119,6 +121,18 @@ def misses(size, mask, *, trials, seed):
     found = {"missed": missed, "wrong": pulled_wrongly(tokens, n, T), "other": other}
     filled = {name: torch.nn.functional.pad(one, (0, 16 - T)) for name, one in found.items()}
     return {**filled, "feasible": status == "optimal"}
+
+
+def stored_choices(few, longer):
+    """Whether some W makes the random choice: (mask, n, T, d) -> one answer a trial; from the two sweeps."""
+    found = {}
+    for mask, n, T, d in product(("full", "causal"), (1, 3, 6), (3, 5), few.d.values.tolist()):
+        found[mask, n, T, d] = few.random.sel(mask=mask, n=n, T=T, d=d).values
+    for size in longer["size"].values:
+        key = ("full", *map(int, size.split()))
+        more = longer.random.sel(size=size, tokens="shared").values
+        found[key] = np.append(found.get(key, np.zeros(0, dtype=bool)), more)
+    return found
 
 
 SHAPES = ["1 3 2", "1 5 3", "6 5 6", "2 8 4", "2 8 5", "2 8 6", "1 16 5", "1 16 6", "1 16 7"]

@@ -177,3 +177,9 @@ def test_a_run_that_is_continued_is_the_uninterrupted_one(lesson):
     for model in (trained(tokens, 30), trained(tokens, 30, trained(tokens, 7).W, 7)):
         torch.testing.assert_close(model.W, late, rtol=1e-12, atol=1e-12)
         assert (lesson["misses"](model, tokens) == (s.argmax(-1) != tokens.optimal).numpy()).all()
+
+
+def test_the_degrees_of_freedom_of_the_second_question():
+    used = 32 * sum(tie_level(m)[1] for m in range(2, 129))
+    assert 13_850 < used < 13_950
+    assert used > 3 * 64**2
