@@ -9,6 +9,7 @@ from torch import Tensor
 from course.replicate import classifier
 from course.replicate.stored import Measured, measured
 from mini_attn import data, geometry, models, optim, svm, train
+from mini_attn.sweep.design import batch_seed
 
 RHOS = (1.75, 2.0, 3.0)
 PUBLISHED = {1.75: 1500, 2.0: 2000, 3.0: 20_000}  # steps
@@ -264,6 +265,14 @@ def choose(name, rho):
     best = validation.reshape(len(test), -1).argmax(axis=1)
     at_end = test[each, validation[:, :, -1].argmax(axis=1), -1]
     return test.reshape(len(test), -1)[each, best], test.max(axis=(1, 2)), at_end
+
+
+def redrawn(id) -> data.TokenData:
+    """The data sets of a stored sweep over random tokens, drawn again: all its trials, in their order."""
+    sweep = measured(id)
+    seeds = [batch_seed(sweep.seed, {}, first) for first in range(0, sweep.trials, sweep.batch)]
+    parts = [data.random_tokens(6, 8, 10, trials=sweep.batch, seed=seed) for seed in seeds]
+    return data.TokenData(*(torch.cat([getattr(part, name) for part in parts]) for name in "Xzyv"))
 
 
 MEASURED = [

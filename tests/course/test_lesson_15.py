@@ -6,7 +6,7 @@ import torch
 
 from course import exercises
 from course.replicate import classifier, measured, rows_15
-from course.replicate.lesson_15 import choose
+from course.replicate.lesson_15 import STEPS, choose, descended, kept, redrawn, solution, start
 from mini_attn import data, geometry, models, optim, svm, train
 
 distance, falls, optimal, standard_error = (spec.reference for spec in exercises.exercises("15"))
@@ -108,6 +108,23 @@ def test_at_2_the_sweep_with_equal_steps_repeats_the_other():
     equal = measured("15.equal").load().sel(eta=0.1)
     assert ((equal.chosen.values[:, 1] != choices.chosen.values).any(axis=-1)).sum() <= 2
     assert (equal.held.values[:, 1, 1] != choices.held.values[:, 1]).sum() <= 2
+
+
+def test_the_data_sets_that_are_drawn_again_are_those_of_the_stored_runs():
+    choices = measured("15.selection").load().transpose("trial", "rho", ...).chosen.values[:, 1]
+    tokens = redrawn("15.selection")
+    found = kept(tokens, descended(tokens, 2.0, STEPS, schedule=train.growing)[0]).numpy()
+    assert (found != choices).any(axis=-1).sum() <= 2
+
+
+@pytest.mark.slow
+def test_at_1_5_steps_of_a_tenth_are_too_short_for_the_slope():
+    tokens = data.random_tokens(6, 8, 10, trials=10, seed=777)
+    how = {"eta": 0.1, "record": {"W": lambda model: model.W}, "every": [5_000, 15_000, 50_000]}
+    model, history = descended(tokens, 1.5, 50_000, start(10, 10, 778), **how)
+    limit = solution(tokens, kept(tokens, model), 1.5)
+    first, last = (geometry.bregman(W, limit, 1.5) for W in history["W"][2:])
+    assert -1.65 < float(((last / first).log() / np.log(10 / 3)).median()) < -1.45
 
 
 def test_shorter_steps_and_longer_runs_change_at_most_2_of_200_choices():

@@ -100,6 +100,8 @@ ANSWERS = {
             lambda rho, c: falls_of_two_errors(rho, c, fixed=lambda c: c),
             lambda rho, c: falls_of_two_errors(rho, c / 2),
             lambda rho, c: falls_of_two_errors(rho, c - 1),
+            lambda rho, c: -2 * (1 + c) if rho > 2 + c else -2.0,
+            lambda rho, c: falls_of_two_errors(rho, c, keep=min, grows=lambda rho: 1.0),
         ],
     },
     "15.3": {
