@@ -399,6 +399,16 @@ def _odds(won, both=slice(None)):
     return np.log(won[both].sum() / (~won[both]).sum())
 
 
+def _each_copy_wins(won, a, b):
+    """As if each copy of a winner were an answer; by halving, as often there is no root."""
+    low, high = -50.0, 50.0
+    for _ in range(200):
+        lead = (low + high) / 2
+        few = (a / (a + b * np.exp(-lead))).sum() < (won * a).sum()
+        low, high = (lead, high) if few else (low, lead)
+    return lead
+
+
 def _by_lacks(won, a, b):
     """16.3's law: each sequence counts by the other token's copies over those of its answer."""
     return float(np.log((b / np.maximum(a, 1))[won].sum() / (a / np.maximum(b, 1))[~won].sum()))
@@ -466,6 +476,8 @@ LEAD = Exercise(
         *known(
             lambda won, a, b: _lead(~won, a, b),
             "The attention on *a* sums to the number of a's answers, where won is True.",
+            lambda won, a, b: _each_copy_wins(won, a, b),
+            "A win counts once, not once for each copy of a: compare with the number of a's answers.",
             lambda won, a, b: _by_lacks(won, a, b),
             "That is 16.3's law, for leads that grow. Here the lead stays finite: use the whole softmax.",
             lambda won, a, b: _by_lacks(won, a, b) / 2,

@@ -46,13 +46,42 @@ def dual_variables(data, W_hat):
     return dual, offset
 
 
-def pulls_apart(data, W, W_hat):
-    """How far the pulls w_r e^(-r.W), up to a factor, miss lambda_r, over the largest, (trials,)."""
+def scaled_pulls(data, W, W_hat):
+    """The pulls w_r e^(-r.W), times the factor that brings them nearest to lambda_r, and lambda_r.
+
+    Both are (trials, rows), with a place for each q, a, b.
+    """
     h, dual = W.mT, dual_variables(data, W_hat)[0].flatten(1)
     logs = weights(data).log() + h[..., None, :] - h[..., :, None]
     pulls = (logs - logs.amax((1, 2, 3), keepdim=True)).exp().flatten(1)
     factor = (pulls * dual).sum(-1, keepdim=True) / pulls.square().sum(-1, keepdim=True)
-    return (factor * pulls - dual).abs().amax(-1) / dual.amax(-1)
+    return factor * pulls, dual
+
+
+def pulls_apart(data, W, W_hat):
+    """How far the pulls w_r e^(-r.W), up to a factor, miss lambda_r, over the largest, (trials,)."""
+    pulls, dual = scaled_pulls(data, W, W_hat)
+    return (pulls - dual).abs().amax(-1) / dual.amax(-1)
+
+
+def longest_step(data, W_hat):
+    """eta* = 2 |W_hat| / sigma, (trials,), for unit vectors.
+
+    sigma is the largest eigenvalue of the sum of lambda_r r r^T, which has one block for each query. Along
+    W_hat the eigenvalue is 1, as r . W_hat = 1 on tight rows; so sigma is one across W_hat if it is above 1.
+    """
+    both = dual_variables(data, W_hat)[0]
+    both = both + both.mT
+    sigma = torch.linalg.eigvalsh(torch.diag_embed(both.sum(-1)) - both).amax((-1, -2))
+    assert sigma.min() > 1.01
+    return 2 * W_hat.flatten(1).norm(dim=-1) / sigma
+
+
+def zero_rows(data, W_hat):
+    """How many tight rows have lambda_r = 0 in each choice of dual variables, (trials,)."""
+    height = W_hat.mT
+    tight = (weights(data) > 0) & (height[..., :, None] - height[..., None, :] < 1 + 1e-5)
+    return (tight & (dual_variables(data, W_hat)[0] < 1e-4)).sum((1, 2, 3))
 
 
 def at_tokens(table, new):
@@ -111,6 +140,25 @@ def guesses(new, order):
     copies = (new.tokens[..., :, None] == new.tokens[..., None, :]).sum(-1)
     free = (~at_pairs(order, new).any(-2) / copies).sum(-1)  # so many tokens, each counted once
     return (most & new.optimal).sum(-1) / most.sum(-1), 1 / free
+
+
+def say_of_new(model, data, rank, W_hat):
+    """What the model says of 4,000 new sentences each of 2, 3, 5 and 8 tokens, with 20 trials.
+
+    Returns:
+        For each of KINDS the number of sentences, of those said as predicted and correctly, and of those that
+        the guesses get right, (4, 5); and how many sentences repeat one token.
+    """
+    implied = vocabulary.closure(vocabulary.priorities(data))
+    counts, repeated = np.zeros((4, 5)), 0
+    for T in (2, 3, 5, 8):
+        new, _ = vocabulary.next_tokens(200, T, 20, queries=10, trials=20, seed=50 + T, rank=rank, like=data)
+        kind, expected = predict_next(new, data, W_hat)
+        said = model.predicted(new)
+        found = torch.ones_like(said), said == expected, said == new.target, *guesses(new, implied)
+        counts += [[float(one[kind == k].sum()) for one in found] for k in range(4)]
+        repeated += int((new.tokens == new.tokens[..., :1]).all(-1).sum())
+    return counts, repeated
 
 
 def chains(lengths, V=20):
@@ -172,6 +220,19 @@ def svm_without(data, out):
     tokens[k, i], target[k, i] = data.tokens[k, another], data.target[k, another]  # again: nothing new asked
     rest = dataclasses.replace(data, tokens=tokens, target=target)
     return svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(rest))).value
+
+
+def leads_alone(data):
+    """Delta of each sequence if it alone is left out of the SVM, (trials, n), for unit vectors.
+
+    Then each query has a column of its own, so one sequence of each query can be left out at a time.
+    """
+    query = data.tokens[..., -1]
+    turn = (query[..., :, None] == query[..., None, :]).tril(-1).sum(-1)
+    Delta = torch.empty(turn.shape, dtype=torch.float64)
+    for k in range(int(turn.max()) + 1):
+        Delta[turn == k] = lead_of_others(data, svm_without(data, turn == k))[turn == k]
+    return Delta
 
 
 def stay_wrong(c, n=80, T=8, V=20, seed=3, steps=400, later=2400):

@@ -7,13 +7,17 @@ import torch
 from course import exercises
 from course.replicate.lesson_16 import (
     by_lookup,
+    chains,
     dual_variables,
     finite_part,
     general,
     guesses,
     lead_of_others,
+    leads_alone,
+    longest_step,
     predict_next,
     pull,
+    pulls_apart,
     stack,
     svm_without,
     weights,
@@ -51,16 +55,16 @@ def test_the_slope_is_the_svms_margin():
 
 
 def test_chains_ask_for_their_levels(lesson):
-    data = lesson["chains"]([4, 2, 6], V=9)
+    data = chains([4, 2, 6], V=9)
     solution = svm.solve(svm.order_problem(data.embeddings, priorities(data)))
     assert float(solution.objective) == pytest.approx(-1 / slope([4, 2, 6], 1.0))
 
 
 def test_late_pulls_of_a_chain_are_its_duals(lesson):
-    data = lesson["chains"]([5, 2, 4], V=9)
+    data = chains([5, 2, 4], V=9)
     data = NextTokens(data.embeddings[None], data.following[None], data.tokens[None], data.target[None])
     solution = svm.solve(svm.order_problem(data.embeddings, priorities(data)))
-    dual, _ = lesson["dual_variables"](data, solution.value)
+    dual, _ = dual_variables(data, solution.value)
     for q, m in enumerate([5, 2, 4]):
         pulls = dual[0, q][dual[0, q] > 1e-9].sort().values
         np.testing.assert_allclose(pulls, sorted(k * (m - k) / 2 for k in range(1, m)), atol=1e-6)
@@ -99,6 +103,29 @@ def test_without_some_sequences_the_svm_is_that_of_the_others():
         logits = W[0][data.tokens[0, i], data.tokens[0, i, -1]]
         optimal = data.optimal[0, i]
         assert float(lead) == pytest.approx(float(logits[~optimal].max() - logits[optimal].max()), abs=1e-6)
+
+
+def test_each_left_out_by_itself_or_one_of_each_query_at_a_time():
+    data, _ = next_tokens(12, 4, 8, queries=2, trials=1, seed=6)
+    found = leads_alone(data)
+    for i in range(12):
+        out = torch.arange(12)[None] == i
+        lead = lead_of_others(data, svm_without(data, out))[0, i]
+        assert float(found[0, i]) == pytest.approx(float(lead), abs=1e-6)
+
+
+def test_below_the_longest_step_the_pulls_of_a_chain_settle_and_above_it_not():
+    """A chain of 3: lambdas are 1, so the sum of r r^T has eigenvalues 1 and 3; eta* = 2 sqrt 2 / 3."""
+    data = stack([chains([3], V=4)])
+    solution = svm.solve(svm.order_problem(data.embeddings, priorities(data)))
+    longest = float(longest_step(data, solution.value))
+    assert longest == pytest.approx(2 * 2**0.5 / 3, abs=1e-5)
+    W_ov = 8 * svm.solve(svm.next_problem(data.embeddings, data.following)).value
+    for factor, settles in ((0.9, True), (1.1, False)):
+        model = NextTokenTransformer(4, 4, 1, W_ov=W_ov)
+        model.W_kq.data[0, :, 0] += torch.tensor([0.0, 0.1, -0.2, 0.3]).double()
+        descend(model, data, 400, lr=factor * longest)
+        assert (float(pulls_apart(data, model.W_kq.detach(), solution.value)) < 0.001) == settles
 
 
 def test_guesses_by_hand(lesson):
