@@ -23,7 +23,7 @@ from course.check.compare import TOO_COARSE, mismatch
 from course.check.pattern.search import MORE, pattern
 from course.check.pattern.within import within
 from course.check.specification import PUBLIC_SEED, Compare, Exercise, Misconception
-from course.check.trying import NotAttempted, Outcome, run
+from course.check.trying import NotAttempted, Outcome, run, unheard
 from course.check.values import as_array
 from course.check.wording import brief, kind
 
@@ -55,9 +55,10 @@ def verdict(spec: Exercise, function: Callable, seed: int = PUBLIC_SEED) -> Verd
     problems = [problem_with(spec, *pair) for pair in zip(expected, outcomes, strict=True)]
     if not any(problems):
         return Verdict(True, f"✓ {label}: right on all {len(cases)} inputs.")
-    message = recognise(spec, cases, outcomes, problems, own)
-    if message is None and not any(TOO_COARSE in problem for problem in problems if problem):
-        message = pattern(spec, own, cases, expected, outcomes)
+    with unheard():
+        message = recognise(spec, cases, outcomes, problems, own)
+        if message is None and not any(TOO_COARSE in problem for problem in problems if problem):
+            message = pattern(spec, own, cases, expected, outcomes)
     where = next(index for index, problem in enumerate(problems) if problem)
     lines = [f"✗ {label}: not right yet. On input {where + 1} of {len(cases)}:"]
     lines += _inputs(spec, cases[where])

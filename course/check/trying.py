@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,24 @@ class _FirstLines(io.StringIO):
     def write(self, text: str) -> int:
         super().write(text[: max(0, 400 - self.tell())])
         return len(text)
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Without what compiled code writes to file descriptor 2, past Python: LAPACK complains there of inf and
+    nan, which a search for a pattern brings about."""
+    try:
+        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # there is no descriptor 2
+        yield
+        return
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def run(function: Callable, arguments: tuple, names: list[str]) -> Outcome:

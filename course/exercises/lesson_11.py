@@ -175,6 +175,8 @@ RIDGE = Exercise(
         "The leads of W are not equal: a longer W changes each by another number. Those of W_nuc are 1.",
         _moved_by(move=lambda W, W_nuc, t: W + t * W),
         "Not W itself: its leads differ, and would grow by different numbers. The leads of W_nuc are 1.",
+        _moved_by(move=lambda W, W_nuc, t: t * W),
+        "You multiplied W by the growth of the leads: add to W a matrix whose tight leads all grow by that.",
         _moved_by(move=lambda W, W_nuc, t: W + t * W_nuc / np.linalg.norm(W_nuc)),
         "W_nuc itself has leads 1: do not normalise it.",
         _moved_by(move=lambda W, W_nuc, t: W + t * W_nuc / np.linalg.norm(W_nuc, "nuc")),
@@ -253,7 +255,7 @@ GROWTH = Exercise(
     title="How fast does the leading pair grow?",
     points=4,
     minutes=15,
-    difficulty=3,
+    difficulty=2,
     reference=share_growth,
     cases=_growth_cases,
     misconceptions=known(

@@ -1,6 +1,7 @@
 """What is said of a wrong answer: on which input, what is wrong, and the misconception if it is known."""
 
 import dataclasses
+import os
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from course.check.checking import verdict
 from course.check.specification import PUBLIC_SEED, Compare, Exercise, Misconception
-from course.check.trying import run
+from course.check.trying import run, unheard
 
 
 def mean_rows(X, w):
@@ -322,3 +323,19 @@ def test_no_hint_blames_a_formula_for_what_float32_cannot_hold():
     text = told(lambda X, w: np.float32(mean_rows(X, w)), spec)
     assert "float32, which cannot hold this answer well enough: compute in float64." in text
     assert "Hint" not in text
+
+
+def test_what_lapack_writes_in_a_search_is_not_heard(capfd):
+    """It complains of inf and nan on file descriptor 2, and numpy stays silent."""
+    with unheard():
+        os.write(2, b"** On entry to DLASCL")
+    os.write(2, b"after")
+    assert capfd.readouterr().err == "after"
+    spec = dataclasses.replace(
+        MEAN,
+        reference=lambda X, w: np.linalg.norm(X * np.log(w.sum()), "nuc"),
+        cases=lambda rng: [(rng.normal(size=(3, 3)), np.arange(1.0, k)) for k in (4, 5, 6)],
+        misconceptions=[],
+    )
+    assert not verdict(spec, lambda X, w: 3.3 * np.linalg.norm(X)).passed
+    assert capfd.readouterr().err == ""
