@@ -495,6 +495,8 @@ assert max(below) < 1e-6, again.format("13.1")
 
 # %%
 shares = mixtures.on_face(all_heads, drawn, logits.softmax(-1) * kept)  # the best ones of the kept tokens
+at_best = mixtures.costs(all_heads, drawn, shares)[138]
+assert at_best[kept[138]].abs().max() < 1e-6  # there no kept token costs or helps
 sums = mixtures.mixture_path(all_heads, drawn, shares, radii)["W"]  # W_fin + w(R)
 
 
