@@ -249,7 +249,7 @@ assert at_1[1, 0] == at_1.max() > 3 / 16
 # did.
 #
 # In large language models this token is often the first of the text, an attention **sink** (Xiao et al.,
-# 2023). In your network head 1 of layer 2 comes nearest to a sink: token 1 wins 0.28 of its choices.
+# 2023). In your network no head of layer 2 has one there: token 1 wins at most 0.28 of a head's choices.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 The first instrument: a head's own SVM
@@ -742,9 +742,9 @@ show(
 # descent leads by 0.17 at half a length and by 0.31 at one. No soft targets were tried here.
 #
 # **By Adam less is detected.** At one length its leads are 0.07 to 0.10. At half a length only $W$ with all
-# other weights is detected, and its lead of 0.05 clears 0 by less than 0.01. Whole transformers with $K$ and
-# $Q$ are not detected. But $G$ is the first movement of descent, not of Adam, so the instrument itself may
-# favour descent.
+# other weights is detected, but barely. Whole transformers with $K$
+# and $Q$ are not, and on sentences the free $W$ is ahead. But $G$ is the first movement of descent, not of
+# Adam, so the instrument itself may favour descent.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
@@ -787,7 +787,7 @@ assert of_pairs.max() < 0.6 < nuclear.min() < 0.99 < apart.whole.sel(setting="ba
 # **$K$ and $Q$, Adam and the MLP line lie off the SVM; a learned readout hardly does.**
 #
 # - **A learned readout, or every token asking,** turns $W$ little: the median is 0.98. **Learned
-#   embeddings** have 0.95, but 0.47 in one draw.
+#   embeddings** have 0.95, but as little as 0.47.
 # - **Keys and queries** have 0.71, but 0.93 to lesson 11's SVM, that of the nuclear norm. Untrained ones
 #   have at most 0.53 to theirs.
 # - **Adam** has 0.84, and **value matrix, residual and MLP** together have 0.74.
@@ -1065,10 +1065,10 @@ progress("18")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# **What in a real transformer is a support vector machine, and how would one know?** We have found no head
-# of a transformer that is one. One would know by a measurement that comes out otherwise for movements that
-# nobody trained, and for a loss without an SVM: our first instrument fails the one test, our second the
-# other.
+# **What in a real transformer is a support vector machine, and how would one know?** By the Frobenius norm
+# we have found no head of a transformer that is one. One would know by a measurement that comes out
+# otherwise for movements that nobody trained, and for a loss without an SVM: our first instrument fails the
+# one test, our second the other.
 #
 # - Attention becomes sparser, mostly before the data are fitted, but does not come near one token.
 # - The first instrument, a head's cosine to its own SVM, is about 0.5 on digits, **and as much for
