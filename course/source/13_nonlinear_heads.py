@@ -497,6 +497,8 @@ assert max(below) < 1e-6, again.format("13.1")
 shares = mixtures.on_face(all_heads, drawn, logits.softmax(-1) * kept)  # the best ones of the kept tokens
 at_best = mixtures.costs(all_heads, drawn, shares)[138]
 assert at_best[kept[138]].abs().max() < 1e-6  # there no kept token costs or helps
+W_fin = svm.solve(svm.ratio_problem(drawn.X, drawn.z, kept, shares.clamp(min=1e-300).log())).value
+assert W_fin[138].norm() < 32  # a finite part of a W of length 32
 sums = mixtures.mixture_path(all_heads, drawn, shares, radii)["W"]  # W_fin + w(R)
 
 
