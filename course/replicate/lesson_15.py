@@ -1,6 +1,7 @@
 """Lesson 15 at length: mirror descent on attention, the published setting, selection, and real data."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import torch
@@ -119,41 +120,53 @@ ETA = {1.1: 0.001, 2.0: 0.1, 3.0: 0.1}  # growing steps of ETA sqrt(j)
 STEPS = 3000
 
 
+def judged(tokens, model, ending):
+    """The choice of a run, and in which norms it is held.
+
+    Args:
+        ending: from each exponent to the model that a run in its norm ends at, given its W_0.
+
+    Returns:
+        chosen, (trials, n); better and held, (trials, exponents), as in `selection`.
+    """
+    choice = kept(tokens, model)
+    lead = geometry.margins(model.logits(tokens), choice).amin((-2, -1))
+    logits = torch.stack([tokens.compare(tokens.z @ solution(tokens, choice, one).mT) for one in ending], 1)
+    if logits.isnan().any() or (lead <= 0).any():
+        raise RuntimeError("a run that has not decided, or a choice without SVM")
+    choices = choice[:, None].expand(-1, len(ending), -1)
+    least = geometry.margins(logits, choices).amin((-2, -1))
+    leads = (logits.gather(-1, choices[..., None]) - logits) / least[..., None, None]
+    higher = tokens.scores > tokens.scores.gather(-1, choice[..., None])
+    ends = [kept(tokens, run(10 * model.W / lead[:, None, None])) for run in ending.values()]
+    return {
+        "chosen": choice.to(torch.int8),
+        "better": leads.masked_fill(~higher[:, None], torch.inf).amin((-2, -1)).float(),
+        "held": torch.stack([(end == choice).all(-1) for end in ends], 1),
+    }
+
+
 def selection(rho, *, trials, seed):
     """Which tokens a run of one exponent selects from W_0 = 0, and in which norms its choice is held.
 
     Returns:
         chosen (trials, 6); better (trials, 3): at the SVMs of the choice in the norms 1.1, 2 and 3, scaled to
-        a least lead of 1, the least lead over a token of a higher score, infinite if there is none; finer and
-        longer (trials,): whether the run selects the same with steps half as long on the same path, or after
-        four times as many; held (trials, 3): whether a run in each norm, from the direction of this run's end
-        with least lead 10, ends on its choice.
+        a least lead of 1, the least lead over a token of a higher score, infinite if there is none; held
+        (trials, 3): whether a run in each norm, from the direction of this run's end with least lead 10, ends
+        on its choice; finer and longer (trials,): whether the run selects the same with steps half as long on
+        the same path, or after four times as many.
     """
     tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
 
-    def run(rho, steps=STEPS, finer=1, W_0=None):
+    def run(rho, W_0=None, steps=STEPS, finer=1):
         eta = ETA[rho] / finer
         steps = round(steps * finer ** (2 / 3))  # the path is (2/3) eta steps^(3/2)
         return descended(tokens, rho, steps, W_0, eta=eta, schedule=train.growing)[0]
 
-    model = run(rho)
-    choice = kept(tokens, model)
-    lead = geometry.margins(model.logits(tokens), choice).amin((-2, -1))
-    logits = torch.stack([tokens.compare(tokens.z @ solution(tokens, choice, one).mT) for one in ETA], 1)
-    if logits.isnan().any() or (lead <= 0).any():
-        raise RuntimeError("a run that has not decided, or a choice without SVM")
-    choices = choice[:, None].expand(-1, 3, -1)
-    least = geometry.margins(logits, choices).amin((-2, -1))
-    leads = (logits.gather(-1, choices[..., None]) - logits) / least[..., None, None]
-    higher = tokens.scores > tokens.scores.gather(-1, choice[..., None])
-    ends = [kept(tokens, run(one, W_0=10 * model.W / lead[:, None, None])) for one in ETA]
-    return {
-        "chosen": choice.to(torch.int8),
-        "better": leads.masked_fill(~higher[:, None], torch.inf).amin((-2, -1)).float(),
-        "finer": (kept(tokens, run(rho, finer=2)) == choice).all(-1),
-        "longer": (kept(tokens, run(rho, steps=4 * STEPS)) == choice).all(-1),
-        "held": torch.stack([(end == choice).all(-1) for end in ends], 1),
-    }
+    found = judged(tokens, run(rho), {one: functools.partial(run, one) for one in ETA})
+    for name, other in (("finer", {"finer": 2}), ("longer", {"steps": 4 * STEPS})):
+        found[name] = (kept(tokens, run(rho, **other)) == found["chosen"]).all(-1)
+    return found
 
 
 def equal(eta, *, trials, seed):
@@ -163,28 +176,14 @@ def equal(eta, *, trials, seed):
         As `selection`, with these two norms: chosen (trials, 2, 6); better and held (trials, 2, 2), the
         choice of the first, in the norm of the second.
     """
-    tokens, norms = data.random_tokens(6, 8, 10, trials=trials, seed=seed), (1.1, 2.0)
+    tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
 
     def run(rho, W_0=None):
         return descended(tokens, rho, STEPS, W_0, eta=eta, schedule=train.growing)[0]
 
-    found = {"chosen": [], "better": [], "held": []}
-    for rho in norms:
-        model = run(rho)
-        choice = kept(tokens, model)
-        lead = geometry.margins(model.logits(tokens), choice).amin((-2, -1))[:, None, None]
-        higher = tokens.scores > tokens.scores.gather(-1, choice[..., None])
-        least, stays = [], []
-        for norm in norms:
-            logits = tokens.compare(tokens.z @ solution(tokens, choice, norm).mT)
-            leads = logits.gather(-1, choice[..., None]) - logits
-            leads = leads / geometry.margins(logits, choice).amin((-2, -1))[:, None, None]
-            least.append(leads.masked_fill(~higher, torch.inf).amin((-2, -1)).float())
-            stays.append((kept(tokens, run(norm, 10 * model.W / lead)) == choice).all(-1))
-        for name, one in (("better", least), ("held", stays)):
-            found[name].append(torch.stack(one, -1))
-        found["chosen"].append(choice.to(torch.int8))
-    return {name: torch.stack(each, 1) for name, each in found.items()}
+    ending = {rho: functools.partial(run, rho) for rho in (1.1, 2.0)}
+    found = [judged(tokens, from_0(), ending) for from_0 in ending.values()]
+    return {name: torch.stack([each[name] for each in found], 1) for name in found[0]}
 
 
 def sizes(W: Tensor) -> Tensor:
