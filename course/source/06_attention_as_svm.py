@@ -379,7 +379,7 @@ def beside_ray(p, b=0.1):
 
 
 # %%
-steps = 20_000
+steps = 10_000
 plain = descend(starts, keys, equal, steps, lr=10, normalise=False)[1:]  # (steps, starts, d)
 fixed = descend(starts, keys, equal, 1000, lr=0.1)[1:]
 length = np.linalg.norm(svm_1)
@@ -431,7 +431,7 @@ turn.legend()
 show(
     fig,
     alt="Left: norm of p against step, logarithmic step axis; plain descent ends on a dashed line "
-    "and reaches 8.8 after 20,000 steps, normalised descent leaves the picture after 130. Right: angle to "
+    "and reaches 8.1 after 10,000 steps, normalised descent leaves the picture after 130. Right: angle to "
     "the ray against the norm; both methods lie on one falling curve. Normalised descent "
     "goes on to norm 100, where it lies on the dashed prediction.",
 )
@@ -578,7 +578,7 @@ families += [(0.3, (1, 0.9, 0.4)), (0.1, (1, 0.5, 0.1)), (0.5, (1, 0.8, 0.75))]
 for b, three in families:
     line = np.array([border(p1, b, np.array(three)) for p1 in (8, 20, 40)])
     beside = np.array([[[p1, p2 + 0.02], [p1, p2 - 0.02]] for p1, p2 in zip((8, 20, 40), line, strict=True)])
-    ends = descend(beside, np.array([[-b, 1], [1, 0], [0, 0]]), np.array(three), steps=1500, lr=0.2)[-1]
+    ends = descend(beside, np.array([[-b, 1], [1, 0], [0, 0]]), np.array(three), steps=500, lr=0.6)[-1]
     found = attention(ends, np.array([[-b, 1], [1, 0], [0, 0]])).argmax(axis=-1) + 1
     print(f"{b:4} {three!s:20s} {line[1]:14.2f} {found[1]!s:>22s}")
     assert (found == [1, 2]).all(), again.format("06.4")
@@ -799,7 +799,7 @@ def output(p, k, gamma):
 gradient_of = torch.func.grad(output)
 
 for tokens in drawn.values():
-    for k, gamma in zip(tokens.keys[:, 0], tokens.scores[:, 0], strict=True):
+    for k, gamma in zip(tokens.keys[:100, 0], tokens.scores[:100, 0], strict=True):
         p = k[0] + k[1]
         slope, second = gradient_of(p, k, gamma), torch.func.jacrev(gradient_of)(p, k, gamma)
         assert torch.isclose(second.trace(), -2 * torch.softmax(k @ p, dim=0) @ k @ slope)
@@ -815,12 +815,12 @@ assert np.allclose(second, [[0.25, 0], [0, -0.25]])
 
 # %%
 print("d = 3, about, of 400      at rest   of these not locally optimal   near p_mm   all locally optimal")
-runs = {"steps from 0.2": (6, 0.2), "others, from 0.2": (101, 0.2), "6.6's, from 100": (6, 100)}
+runs = {"steps from 0.3": (6, 0.3), "others, from 0.3": (101, 0.3), "6.6's, from 100": (6, 100)}
 for text, (seed, lr) in runs.items():
     tokens = drawn[3] if seed == 6 else data.random_tokens(n=6, T=8, d=3, trials=400, seed=seed)
-    start, steps = (None, 12_000) if lr < 1 else (ends[3].p.detach().clone(), 20_000)
+    start, steps = (None, 7000) if lr < 1 else (ends[3].p.detach().clone(), 10_000)
     model = models.PromptAttention(3, trials=400, init=start)
-    end = judged(descended(model, tokens, steps, lr, lambda j: 0.999**j), tokens)
+    end = judged(descended(model, tokens, steps, lr, lambda j: 0.998**j), tokens)
     p = model.p.detach().numpy()
     each = gradient(np.repeat(p[:, None], 6, axis=1), tokens.keys.numpy(), tokens.scores.numpy(), apart=1)
     rests = np.linalg.norm(each.sum(axis=1), axis=-1) < 3e-6 * np.linalg.norm(each, axis=-1).sum(axis=1)
@@ -828,14 +828,14 @@ for text, (seed, lr) in runs.items():
     counts = [tens(one.sum()) for one in (rests, rests & ~well, rests & near)]
     percent = 5 * round(20 * well.mean())
     print("{:20s} {:11d} {:30d} {:11d} {:18d}%".format(text, *counts, percent))
-    assert (counts[0], percent) == {0.2: (60 + 10 * (seed == 6), 75), 100: (10, 95)}[lr]
+    assert (counts[0], percent) == {0.3: (60, 70 + 5 * (seed != 6)), 100: (10, 95)}[lr]
     assert lr > 1 or (rests & well).sum() < 0.15 * rests.sum()
 
 # %% [markdown]
-# With small steps three in four choices are locally optimal, and 60 or 70 runs come to rest at a finite
-# point, nearly all of them with tokens that are *not*: the tokens that attention looks at there are no choice
-# with which $p$ runs off. Part of them stand near the ray of their Att-SVM: not turned off it, but held back.
-# Steps from 100 jump out of most such places, and end at a locally optimal choice in 95 percent.
+# With small steps 70 or 75 percent of the choices are locally optimal, and about 60 runs come to rest at a
+# finite point, nearly all of them with tokens that are *not*: the tokens that attention looks at there are no
+# choice with which $p$ runs off. Part of them stand near the ray of their Att-SVM: not turned off it, but
+# held back. Steps from 100 jump out of most such places, and end at a locally optimal choice in 95 percent.
 
 # %% [markdown]
 # ### Exercise 06.5: Every start, several sequences
