@@ -660,9 +660,10 @@ def few_layers(trials, seed, d=32):
 def cases(name):
     """What 18.5 and 18.6 compare: (where, what) -> cosines by ten learned and ten unseen, (2, runs, heads).
 
-    "what" is one of WAYS or RIVALED in the linear layer "d = 32", "labels" or one of RIVALS in transformers
-    on "digits" or "sentences", and "digits" or one of RIVALS, with ", 0.5" or ", 1", where one of LADDER is
-    trained of a transformer. For "to_first", "judges" and "moved" (in lengths of W_0): (runs, heads).
+    "what" is one of WAYS or RIVALED in the linear layer "d = 32", "labels", "soft targets" or one of RIVALS
+    in transformers on "digits" or "sentences", and "digits" or one of RIVALS, with ", 0.5" or ", 1", where
+    one of LADDER is trained of a transformer. For "to_first", "judges" and "moved" (in lengths of W_0):
+    (runs, heads).
     """
     ten, layer, rivals, rungs = (measured(f"18.{one}").load() for one in ("ten", "layer", "rivals", "ladder"))
 
@@ -677,6 +678,7 @@ def cases(name):
     for tokens in ("digits", "sentences"):
         cell = ten.sel(tokens=tokens)
         parts = {"labels": of(cell)[..., AIMS.index("labels"), :, :]}
+        parts["soft targets"] = of(cell)[..., AIMS.index("soft"), :, :]
         parts |= {what: of(cell, rival) for rival, what in named.items()}
         found |= {(tokens, what): x.reshape(*x.shape[:-2], -1) for what, x in parts.items()}
     for way, (rival, what) in itertools.product(LADDER, ({"": "digits"} | named).items()):
