@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from mini_attn import data, models, svm
+from mini_attn import data, geometry, models, optim, svm, train
 from mini_attn.paths import regularization_path
 
 MEASURED = []  # plain functions: no sweep is stored
@@ -85,3 +85,16 @@ def random_starts(tokens, R, times):
     p = torch.randn(trials, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     model = models.PromptAttention(d, trials, init=R * p / p.norm(dim=-1, keepdim=True))
     return regularization_path(model, copies, [R], tol=1e-4).loss[0].reshape(-1, times)
+
+
+def follow_and_descend(problems, radii):
+    """The follower's losses (radii, trials); descent's model, from 0 to a length of about 330; whether its
+    tokens are the best ones, (trials,)."""
+    trials, d = len(problems.keys), problems.keys.shape[-1]
+    follower = models.PromptAttention(d, trials)
+    losses = regularization_path(follower, problems, radii, tol=1e-4, max_steps=200).loss
+    model = models.PromptAttention(d, trials)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1)
+    train.fit(model, problems, optimizer, 17000, progress=False)
+    same = (geometry.selected_tokens(model.attention(problems)) == problems.optimal).all(dim=-1)
+    return losses, model, same
