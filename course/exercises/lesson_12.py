@@ -328,6 +328,8 @@ OPTIMAL = Exercise(
         "can be had in comb(T - 1, k) ways.",
         _sets(ways=lambda a, k: 1),
         "Which k of the T - 1 tokens? There are comb(T - 1, k) ways.",
+        _sets(ways=lambda a, k: 1, total=lambda n, T, m: 1),
+        "You averaged inside each sequence first. Sum over all sets of m tokens, and divide once, at last.",
         _sets(ways=lambda a, k: math.comb(a + 1, k)),
         "The chosen token is not among its own support tokens: k of T - 1, in comb(T - 1, k) ways.",
         lambda n, T: np.array([_each_by_itself(n, T, m / (n * (T - 1))) for m in _numbers(n, T)]),

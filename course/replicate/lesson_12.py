@@ -6,6 +6,8 @@ python -m course replicate --fresh 12.shares 12.wide 12.narrow 12.rivals
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import torch
 
@@ -146,6 +148,13 @@ def every_choice(kind: str, X, z):
     return (svm.solve(problem(kind, keys, queries, alpha), throw=False).status == "optimal").all(axis=1)
 
 
+def feasible_share(kind: str, n, T, d, trials=600):
+    """The share of random choices of Gaussian tokens that can be selected."""
+    X, z = gaussian(n, T, d, trials, seed=d)
+    first = torch.zeros(trials, n, dtype=torch.int64)  # the chosen tokens: all tokens are drawn alike
+    return (svm.solve(problem(kind, X, z, first), throw=False).status == "optimal").mean()
+
+
 def ends(kind: str, tokens, away=0.0, steps=600, **how):
     """How runs end that start `away` from zero, each in a direction of its own; (K, Q) from random entries,
     all of them together of a length near `away`, if it is not zero."""
@@ -204,6 +213,33 @@ def drawn_choice(kind: str, tokens, seed: int, heads: int):
     over = scores.gather(2, chosen[..., None, None].expand(-1, -1, 1, heads)) - scores
     won = [((sign * over > 0) | ~support[..., None]).all(dim=2).double() for sign in (1, -1)]
     return can, support.sum(dim=-1), (won[0] + won[1]).div(2).prod(dim=1).mean(dim=-1) * can
+
+
+def with_queries(tokens, common=None):
+    """The same tokens, heads and labels with other unit queries: made orthonormal, or drawn together by
+    `common` times a unit vector of each data set's own."""
+    if common is None:
+        return dataclasses.replace(tokens, z=torch.linalg.qr(tokens.z.mT).Q.mT)
+    generator = torch.Generator().manual_seed(1)
+    shared = torch.randn(tokens.z[:, :1].shape, generator=generator, dtype=torch.float64)
+    z = tokens.z + common * torch.nn.functional.normalize(shared, dim=-1)
+    return dataclasses.replace(tokens, z=torch.nn.functional.normalize(z, dim=-1))
+
+
+def mean_number(kind: str, tokens, draws: int, seed: int = 0, heads: int = 64):
+    """The share of drawn choices that are possible, the mean number of locally optimal choices over the data
+    sets, and its standard error; `draws` choices of each data set."""
+    n, T = tokens.scores.shape[-2:]
+    drawn = [drawn_choice(kind, tokens, seed + draw, heads) for draw in range(draws)]
+    can, chance = (torch.stack([each[of] for each in drawn]).double() for of in (0, 2))
+    number = T**n * chance.mean(dim=0)
+    return can.mean().item(), number.mean().item(), number.std().item() / len(number) ** 0.5
+
+
+def number_if_split(n: int, T: int, d: int, trials=4000, seed=38):
+    """N_1^n: n sequences with orthonormal queries, from one sequence, for which p and W have one problem."""
+    one = compressed(data.random_tokens(1, T, d, trials=trials, seed=seed))
+    return mean_number("p", one, draws=1, seed=seed + 100)[1] ** n
 
 
 def support_angles(kind: str, tokens, seed: int, heads: int):

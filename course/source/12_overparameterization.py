@@ -13,7 +13,7 @@
 #
 # - say how many dimensions make every choice feasible, and how many leave no finite point stationary;
 # - predict how often a random choice is feasible, for $p$ and Gaussian tokens;
-# - estimate how many choices are locally optimal, and test the estimate.
+# - estimate how many choices are locally optimal, and change that at one $d$.
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, locally optimal choices) and the
 # matrix $W$ of [lesson 10](10_cross_self_attention.ipynb). About 85 minutes (130 with a pencil), without the
@@ -33,7 +33,7 @@ from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import lesson_12 as runs
 from course.replicate import measured
-from mini_attn import data, plots, svm, widgets
+from mini_attn import data, plots, widgets
 from mini_attn.sweep import sweep, wilson
 
 plots.style()
@@ -47,8 +47,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # How does training end, as the number of dimensions grows? We draw $n$ sequences of $T \ge 2$ tokens
 # $x_{it}$, queries $z_i$ and a head $v$ uniformly from the **unit sphere** of $\mathbb R^d$, and fair labels
 # $y_i = \pm 1$, all independently. Token $t$ of sequence $i$ has the score $\gamma_{it} = y_i\, v \cdot
-# x_{it}$. The token with the highest score is the **best token** of its sequence, and all best tokens
-# together are the **best choice**. The loss is $L = \frac1n \sum_i \log(1 + e^{-u_i})$ with
+# x_{it}$. The token with the highest score is the **best token** of its sequence, and those of all sequences
+# are the **best choice**. The loss is $L = \frac1n \sum_i \log(1 + e^{-u_i})$ with
 # $u_i = \sum_t s_{it} \gamma_{it}$, where the attention $s_i$ is the softmax of the **logits**
 # $x_{it} \cdot p$ or $x_{it} \cdot W z_i$.
 #
@@ -58,7 +58,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # than 0.99 of its attention to one token, the run is **global** if these are the best tokens, and **local**
 # if not. All other runs are **undecided**.
 #
-# We call $(n, T, d)$ a **size**. The 72,000 runs, 500 of each kind at each of 48 sizes, are stored.
+# We call $(n, T, d)$ a **size**. The 72,000 runs, 500 of each kind at each $n = 2, 4, 8$, $T = 3, 6$ and
+# eight $d$, are stored.
 
 # %%
 # `measured` finds a stored sweep; `sweep` runs a function, here `runs.shares` (it trains), over a grid
@@ -110,8 +111,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** How 500 runs of each kind and size ended: shares, stacked. Bars: Wilson's 95% bands
-# (`sweep.wilson`).
+# **Figure 1.** How 500 runs of each kind and size, without $n = 4$, ended: shares, stacked. Bars: Wilson's
+# 95% bands.
 #
 # The share of global runs falls as $n$ and $T$ grow, and mostly rises with $d$. At each size $W$ and $(K, Q)$
 # have at least as many global runs as $p$.
@@ -119,13 +120,12 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.2 Every choice feasible, no point stationary
 #
-# Which tokens can attention select at all? And can training stop at a finite point?
+# Which tokens can attention select? And can training stop at a finite point?
 #
 # A **choice** $\alpha$ names one token of each sequence. The logit of a chosen token minus that of another
 # token of its sequence is a **lead**, and a chosen token is **ahead** if all its leads are positive. A choice
 # is **feasible** (lesson 07) if some $p$ or $W$ puts all its tokens ahead. Its Att-SVM, which asks for leads
-# of at least 1, then has a solution, because we can make that $p$ or $W$ longer. The factors $(K, Q)$ can do
-# what $W$ can.
+# of at least 1, then has a solution: make that $p$ or $W$ longer. The factors $(K, Q)$ can do what $W$ can.
 #
 # Each lead is the product of $p$ or $W$ with a **row** of the Att-SVM. The row is $x_{i\alpha_i} - x_{it}$
 # for $p$, and the matrix $(x_{i\alpha_i} - x_{it})\, z_i^\top$ for $W$.
@@ -174,9 +174,9 @@ def enough(n, T):
 check("12.1", enough)
 
 # %% [markdown]
-# So it takes $d \ge T - 1$ and $d^2 \ge n\,(T - 1)$. We call this **the count for $W$**. It never asks for
-# more than the theorem: for 100 sequences of two tokens 10 dimensions will do, not 100. For $p$, which has
-# $d$ parameters, **the count for $p$** is $d \ge n\,(T - 1)$.
+# So it takes $d \ge T - 1$ and $d^2 \ge n\,(T - 1)$, **the count for $W$**. For 100 sequences of two tokens
+# 10 dimensions will do, not the theorem's 100. For $p$, with $d$ parameters, **the count for $p$** is
+# $d \ge n\,(T - 1)$.
 #
 # <details><summary>Why nothing else forbids it: dealing cards</summary>
 #
@@ -199,7 +199,7 @@ check("12.1", enough)
 # and those of the queries, are independent $N(0, 1)$ numbers. Only the first line is in the theorem's range.
 
 # %%
-# `runs.gaussian` draws tokens and queries, `runs.every_choice` solves each choice's Att-SVM (as 12.3 shows)
+# `runs.gaussian` draws tokens and queries, `runs.every_choice` solves each choice's Att-SVM
 print("        n  T  d  rows  params     data sets with every choice feasible, share of 60")
 sizes = (3, 3, 3), (4, 2, 2), (5, 2, 2), (4, 3, 3), (1, 4, 2), (3, 3, 6), (3, 3, 5)
 for kind, (n, T, d) in zip("WWWWWpp", sizes, strict=True):
@@ -211,14 +211,13 @@ for kind, (n, T, d) in zip("WWWWWpp", sizes, strict=True):
     assert kind == "p" or (enough(n, T) <= d) == by_count, again.format("12.1")
 
 # %% [markdown]
-# The counts are sharp: the share is 1 in just those lines where the count holds. In the fifth line $W$ has
-# more parameters than rows, and what fails is $d \ge T - 1$. Where the count fails, some choice is infeasible
-# on an open set of data.
+# They are: the share is 1 just where the count holds (in the fifth line $d < T - 1$). Where it fails, some
+# choice is infeasible on an open set of data.
 #
 # <details><summary>Why they are sharp</summary>
 #
-# *$W$, if $d < T - 1$*: a token inside the convex hull of $d + 1$ others of its sequence is ahead for no
-# $p_i$, and it stays inside if all tokens move a little.
+# *$W$, if $d < T - 1$*: a token inside the convex hull of $d + 1$ others is ahead for no $p_i$, and stays
+# inside if all tokens move a little.
 #
 # *$W$, if $d \ge T - 1$ and $d^2 < n(T - 1)$*: take any $d^2 + 1$ rows $r_k$. They are dependent,
 # $\sum_k c_k r_k = 0$. For almost all data every $c_k \ne 0$, as any $d^2$ of them are independent (deal the
@@ -238,8 +237,8 @@ for kind, (n, T, d) in zip("WWWWWpp", sizes, strict=True):
 #
 # Training could still miss a feasible choice by stopping at a finite $W$. Let $n = d$, with linearly
 # independent queries `z` (n, d). Return the matrix $V$ along which every logit grows like its own score: $x
-# \cdot V z_i = y_i\, v \cdot x$ for every vector $x$. **Predict**: which $u_i$ grow, if we move a random $W$
-# a little along $V$, and why?
+# \cdot V z_i = y_i\, v \cdot x$ for every vector $x$. **Predict**: at what rate does $u_i$ grow, if we move
+# any $W$ along $V$?
 #
 # <details><summary>Hint</summary>
 #
@@ -265,7 +264,7 @@ print("u_i of 8 sequences that grow from a random W along V:", runs.grown(direct
 assert runs.grown(direction) == 8, again.format("12.2")
 
 # %% [markdown]
-# All eight $u_i$ grow, because the logits of high scores grow most.
+# All eight $u_i$ grow, each at the rate $\sum_t s_{it} (\gamma_{it} - u_i)^2$, the variance of its scores.
 #
 # Call the queries **separable** if some vector $q$ has $y_i\, q \cdot z_i > 0$ for all $i$.
 #
@@ -292,8 +291,7 @@ assert runs.grown(direction) == 8, again.format("12.2")
 # ## 12.3 Is a random choice feasible?
 #
 # How many dimensions does one **random choice** need, that is, a choice made without looking at the data? As
-# all tokens are drawn alike, we may let it be the first token of each sequence. How far are random logits
-# from making this choice?
+# all tokens are drawn alike, let it be the first token of each sequence.
 #
 # Take one sequence and $T$ independent $N(0, 1)$ logits, and move them to the nearest point $h$ (least
 # squares) of the cone where $h_1 \ge h_t$ for all $t$. Any other token that ends there with $h_t = h_1$ is a
@@ -336,7 +334,7 @@ def ties(logits):
 check("12.3", ties)
 
 # %% [markdown]
-# Only the 3 is tied, as it meets the first at 1.5, above the 1. So $j = 1$.
+# $j = 1$: only the 3 is tied, as it meets the first at 1.5, above the 1.
 
 
 # %%
@@ -391,11 +389,10 @@ show(
 # \cdot 2 = \frac56$ ties on average.
 #
 # Now take $n$ sequences, and let $J$ be the sum of $n$ independent copies of $j$. All $nT$ logits together
-# are one vector. The vectors with every first token ahead form a cone, and the vectors that the parameters
-# can make form a subspace. The choice is feasible if the subspace enters the cone. How often does a random
-# subspace enter it? $J$ is the codimension of the face of the cone on which the point nearest to random
-# logits lies, and the answer depends on the cone only through the chances of these codimensions (not proved
-# here):
+# are one vector. Those with every first token ahead form a cone, and those that the parameters can make a
+# subspace. The choice is feasible if the subspace enters the cone. $J$ is the codimension of the face on
+# which the point nearest to random logits lies, and on the chances of $J$ alone it depends how often a random
+# subspace enters the cone (not proved here):
 #
 # > **Theorem** (conic kinematic formula; Amelunxen, Lotz, McCoy, Tropp 2014). Let the vectors of logits that
 # > the parameters can make be a uniformly random subspace of $\mathbb R^{nT}$, of dimension $D \le nT$. A
@@ -405,14 +402,18 @@ show(
 #
 # We call this $P$ **the law**.
 #
-# <details><summary>Why, for $D = 1$, and a check for $D = 2$</summary>
+# <details><summary>Why, for $T = 2$: Cover's count</summary>
 #
-# For $D = 1$ the subspace is a line, through a vector of $nT$ independent $N(0, 1)$ logits. It makes the
-# choice feasible if every first token is ahead in this vector or in its negative, without a tie in any
-# sequence. These two events exclude each other, and each has the chance $\Pr(J = 0)$.
+# With $T = 2$ each sequence has one row. Let any $D$ of the $n$ rows (or all, if fewer) be linearly
+# independent, as vectors of $D$ parameters. Into how many regions $C(n, D)$ do the $n$ hyperplanes of lead 0
+# cut the space of parameters? The others cut the last one into $C(n - 1, D - 1)$ pieces, and each piece cuts
+# a region in two: $C(n, D) = C(n - 1, D) + C(n - 1, D - 1)$. As $C(1, D) = 2$ and $C(n, 0) = 0$, we get
+# $C(n, D) = 2 \sum_{k < D} \binom{n-1}k$ (Cover 1965).
 #
-# For one sequence of three tokens (Figure 2) and $D = 2$ the law gives $2 \cdot \frac12 = 1$, as the count
-# for $p$ demands.
+# Each region has its own pattern of signs of the $n$ leads. As both tokens of a sequence are drawn alike, all
+# $2^n$ patterns are equally likely to occur, and so "all positive" does with chance $P = C(n, D) / 2^n$. This
+# is the law: $j$ is 0 or 1 with chance $\frac12$ each, so $2 \Pr(J = k) = 2^{1-n} \big[\binom{n-1}k +
+# \binom{n-1}{k-1}\big]$. $\square$
 # </details>
 #
 # For $p$ and Gaussian tokens the law holds with $D = \min(d, nT)$. With many sequences half of the choices
@@ -438,17 +439,10 @@ def law(n, T, D):
     return min(1, 2 * J[(D - 1) % 2 : D : 2].sum())  # the chances of ties are counted: up to 1
 
 
-def feasible_share(kind, n, T, d, trials=600):
-    """The share of random choices of Gaussian tokens that are feasible."""
-    X, z = runs.gaussian(n, T, d, trials, seed=d)  # (trials, n, T, d), (trials, n, d)
-    first = torch.zeros(trials, n, dtype=torch.int64)  # the chosen tokens
-    problem = svm.token_problem(X, first) if kind == "p" else svm.attention_problem(X, z, first)
-    return (svm.solve(problem, throw=False).status == "optimal").mean()
-
-
+# `runs.feasible_share` solves the Att-SVMs of 600 random choices of Gaussian tokens
 dimensions = (1, 2, 3, 4, 5, 6)
-counted = np.array([feasible_share("p", 3, 4, d) for d in dimensions])
-assert np.abs(counted - [law(3, 4, d) for d in dimensions]).max() < 0.06, again.format("12.3")
+counted = np.array([runs.feasible_share("p", 3, 4, d) for d in dimensions])
+assert np.abs(counted - [law(3, 4, d) for d in dimensions]).max() < 0.04, again.format("12.3")
 
 
 # %% jupyter={"source_hidden": true}
@@ -473,9 +467,8 @@ show(
 # **Figure 3.** $p$, $n = 3$, $T = 4$, Gaussian tokens: measured shares (bars: 95%, 600 choices each) and the
 # law.
 #
-# In Figure 3 half of the random choices are feasible near $d = 3$, as $n\,\nu_T$ foresees. But by the count
-# for $p$ it takes $n\,(T - 1) = 9$ dimensions until all choices are. The sliders show the law for other
-# sizes.
+# Half are feasible near $d = 3$, as $n\,\nu_T$ foresees, but by the count all choices only from
+# $n\,(T - 1) = 9$ on. Sliders: the law for other sizes.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -500,14 +493,14 @@ widgets.sliders(
 # %% [markdown]
 # ## 12.4 A random choice for $W$ *(optional)*
 #
-# Does the law hold for $W$ as well? With $n > 1$ the vectors of logits are not a uniformly random subspace,
-# as sequence $i$ depends on $W$ only through $W z_i$. Two cases can be settled all the same:
+# With $n > 1$ the logits that $W$ can make are not a uniformly random subspace, as sequence $i$ depends on
+# $W z_i$ alone. Two cases can be settled all the same:
 #
 # > **Proposition** (this lesson). For $W$, Gaussian tokens and almost all fixed queries, a random choice is
 # > feasible
 # >
-# > - if $d \ge n$, with probability $P_1^n$, where $P_1$ is the law for one sequence and $D = d$;
-# > - if $d \ge T - 1$, with the probability of the law for $D = d^2$.
+# > - if $d \ge n$, with probability $P_1^n$, where $P_1$ is the law for one sequence and $D = \min(d, T)$;
+# > - if $d \ge T - 1$, with the probability of the law for $D = \min(d^2, nT)$.
 #
 # <details><summary>Why, in the first case</summary>
 #
@@ -516,11 +509,18 @@ widgets.sliders(
 # independent events, and each has the chance $P_1$. $\square$
 # </details>
 #
-# <details><summary>A sketch of the second case, for specialists</summary>
+# <details><summary>Why, in the second case, for $T = 2$</summary>
 #
-# The open cone of all $W$ with positive leads has the Euler characteristic (with compact supports)
-# $\chi = (-1)^{d^2}$ if the choice is feasible, and 0 if not. Rotations that mix the tokens of one sequence
-# leave Gaussian tokens alike. Rotating one sequence after another, the kinematic formula for two cones gives
+# By the cards of 12.2 any $d^2$ of the $n$ rows are linearly independent, so Cover's count (12.3) holds with
+# $D = d^2$. Exactly half of the choices are feasible at $n = 2 d^2$. $\square$
+# </details>
+#
+# <details><summary>A sketch of the second case for $T > 2$, for specialists</summary>
+#
+# Let $d^2 \le nT$ (else every choice is feasible). The open cone of all $W$ with positive leads has the Euler
+# characteristic (with compact supports) $\chi = (-1)^{d^2}$ if the choice is feasible, and 0 if not.
+# Rotations that mix the tokens of one sequence leave Gaussian tokens alike. Rotating one sequence after
+# another, the kinematic formula for two cones gives
 # $\mathbb E\, \chi = \sum c(j_1, \dots, j_n)\, (-1)^J \Pr(j_1) \cdots \Pr(j_n)$, with weights $c$ that do not
 # depend on the cones. Linear spaces of codimensions $j_i$ in place of the cones tell the weights: the $W$
 # then form a linear space with $\chi = (-1)^{d^2 - R}$, where $R$ is the rank of rows $x z_i^\top$ with $j_i$
@@ -530,23 +530,22 @@ widgets.sliders(
 # </details>
 #
 # So if $d \ge T - 1$ and there are many sequences, half of the choices are feasible near
-# $d = \sqrt{n\,\nu_T}$. The table tests either case once: the share of 600 choices beside both formulas.
+# $d = \sqrt{n\,\nu_T}$. The table tests each case once, on 600 choices.
 
 # %%
 print("  n  T  d   measured   law   P_1^n")
 for n, T, d in ((8, 4, 3), (3, 20, 3)):
-    share, by_law, alone = feasible_share("W", n, T, d), law(n, T, d * d), law(1, T, d) ** n
+    share, by_law, alone = runs.feasible_share("W", n, T, d), law(n, T, d * d), law(1, T, d) ** n
     print(f"{n:3d} {T:2d} {d:2d} {share:10.2f} {by_law:5.2f} {alone:7.2f}")
-    assert abs(share - (by_law if d >= T - 1 else alone)) < 0.06, again.format("12.3")
+    assert abs(share - (by_law if d >= T - 1 else alone)) < 0.04, again.format("12.3")
 
 # %% [markdown]
-# In the first line, where $d \ge T - 1$, the measured share is near the law. In the second, where $d \ge n$,
-# it is near $P_1^n$.
+# The first share, where $d \ge T - 1$, is near the law, and the second, where $d \ge n$, near $P_1^n$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.5 Feasible is not found
 #
-# Does training find the best choice wherever that is feasible? The table accounts for all runs of 12.1.
+# Does training find every feasible best choice? The table accounts for all runs of 12.1.
 
 # %%
 feasible = shares.possible.astype(bool)
@@ -559,8 +558,7 @@ for can, cases in ((True, ways), (False, ("local", "undecided"))):
 assert not (is_global & ~feasible).any()
 
 # %% [markdown]
-# It does not: of each kind thousands of runs missed a feasible best choice. Over nine in ten of these runs
-# are local.
+# It does not: of each kind thousands of runs missed one. Over nine in ten of these are local.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.6 Three conditions, trial by trial *(optional)*
@@ -575,9 +573,8 @@ assert not (is_global & ~feasible).any()
 # enough for $p$ by plain steps, if the best choice is feasible (lesson 06). For more sequences we set the
 # scores of the other tokens to their mean.
 #
-# We take sizes at which every choice is feasible, so that training alone can fail. How many of 500 stored
-# runs are local, for how many does (i) hold, and how many of the latter are local? And how many of 200 new
-# runs with equal scores are local?
+# At sizes at which every choice is feasible, so that training alone can fail, we look at 500 stored runs, and
+# at 200 new ones with equal scores.
 
 # %%
 # `runs.equal_others` sets the scores equal, `runs.ends` trains as in 12.1
@@ -596,16 +593,16 @@ for kind, T, d in CASES:
         assert alike / 200 < lost.mean() + 0.01
 
 # %% [markdown]
-# *(i)* Where the first gradient puts every best token ahead, hardly a run is local. But it does so for half
-# or more of the data sets of two sequences, on which runs seldom fail anyway, and for few of eight.
+# *(i)* Where it holds, hardly a run is local. But it holds for few data sets of eight sequences, and for half
+# or more of those of two, on which runs seldom fail anyway.
 #
-# *(ii)* With two sequences no run with equal scores is local. With eight, equal scores help, but they are not
-# enough.
+# *(ii)* With two sequences no run with equal scores is local. With eight they help, but are not enough.
 #
 # (iii) *No rival.* A **rival** is a locally optimal choice (lesson 07) that is not the best. Lesson 07's
 # theorem suggests, but does not prove, that a run without rivals is global, if its best choice is feasible.
-# At $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$ and some $d$ up to 16 all $T^n$ choices of 500 data sets a size
-# were tried. The table counts the runs whose best choice is feasible by their number of rivals.
+# All $T^n$ choices of 500 data sets a size were tried, at $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$ and
+# $d = 4, 8, 16$, and at $(3, 4)$ with $d = 2, 3$ too. The table counts the runs whose best choice is feasible
+# by their number of rivals, all sizes together.
 
 # %%
 triples = [of.sel(d=slice(16)) for of in (found["narrow"].combine_first(found["wide"]), found["rivals"])]
@@ -613,6 +610,9 @@ table = {}  # of each kind and number of rivals (0 to 5, and 6 or more): global 
 for kind in ("p", "W"):
     # how runs ended, and their rivals (-1 if the best choice is infeasible)
     ends, rivals = runs.tried(kind, *triples)
+    none = ends[rivals == 0]
+    print(f"{kind}: left out {(rivals < 0).sum()} of {len(ends)}; without a rival", end=" ")
+    print(f"{(none == runs.LOCAL).sum()} local, {(none == runs.UNDECIDED).sum()} undecided")
     each = [rivals == k for k in range(6)] + [rivals > 5]
     table[kind] = np.array([((ends[one] == runs.GLOBAL).sum(), one.sum()) for one in each])
 print("rivals       p: global  share     W: global  share")
@@ -622,20 +622,21 @@ for k, name in enumerate((0, 1, 2, 3, 4, 5, "more")):
 assert all((np.diff(won / of) < -0.04).all() for won, of in (one.T for one in table.values()))
 
 # %% [markdown]
-# Without a rival all but 6 of 4,800 runs are global. The more rivals a run has, the less often it is global.
+# Without a rival one of 4,800 runs is local, and five are undecided. The more rivals a run has, the less
+# often it is global.
 #
-# **Start and schedule.** Do the shares depend on how we train? We repeat the cases $n = 8$ for $p$ and $W$ on
-# 200 new data sets, once with steps of constant length, and once from a random start of length 10.
+# **Start and schedule.** We repeat the cases $n = 8$ for $p$ and $W$ on 200 new data sets, with steps of
+# constant length, or from a random start of length 10.
 
 # %%
 many = {kind: data.random_tokens(8, T, d, trials=200, seed=11) for kind, T, d in CASES[:2]}
 trainings = {"as in 12.1": {}, "constant steps": {"lr": 1.6, "schedule": None}, "far start": {"away": 10}}
 won = {}
-print("share of global runs    p    W")
+print("share of global runs     p    W")
 for name, how in trainings.items():
     ends = [runs.ends(kind, of, **how) for kind, of in many.items()]
     won[name] = np.array([(of == runs.GLOBAL).double().mean() for of in ends])
-    print(f"{name:20s}", *(f"{share:4.1f}" for share in won[name]))
+    print(f"{name:20s}", *(f"{share:4.2f}" for share in won[name]))
 usual, constant, far = won.values()
 assert np.abs(constant - usual).max() < 0.06 < (usual - far).min()
 
@@ -645,14 +646,14 @@ assert np.abs(constant - usual).max() < 0.06 < (usual - far).min()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.7 How many choices are locally optimal?
 #
-# Most runs that miss a feasible best choice go to another choice. Which choices can hold a run? A choice is
-# **locally optimal** if it is feasible and, in every sequence, scores higher than its **support tokens**
-# (leads of exactly 1 in its Att-SVM's solution). Such a choice keeps a run that comes far out near its
-# direction (lesson 07). So fewer of them should be better for the best choice. We count them for $p$ and $W$.
+# Which choices can hold a run? A choice is **locally optimal** if it is feasible and, in every sequence,
+# scores higher than its **support tokens** (leads of exactly 1 in its Att-SVM's solution). Such a choice
+# keeps a run that comes far out near its direction (lesson 07). Fewer should be better, so we count them for
+# $p$ and $W$.
 #
-# Eight sequences of six tokens have $6^8$ choices, too many to try. But the mean number of locally optimal
-# choices is $6^8$ times the chance that a choice drawn at random is locally optimal. For each drawn choice we
-# take the mean of this chance over all labels and many new heads, on which its Att-SVM does not depend.
+# Eight sequences of six tokens have $6^8$ choices, too many to try. But the mean number of locally
+# optimal ones is $6^8$ times the chance that a random choice is one. For each we take the mean over all
+# labels and many new heads, on which its Att-SVM does not depend.
 #
 # **Predict**: as $d$ grows, the share of feasible choices rises to 1. What does the number of locally optimal
 # choices do?
@@ -662,8 +663,8 @@ curves = {}  # for each d: d, mean number, its error, runs with a feasible best 
 for kind in ("p", "W"):
     curves[kind] = np.array(runs.by_dimension(found[f"dimensions_{kind}"].squeeze())).T
     d, number, _, _, best = curves[kind]
-    print(f"{kind}: over 98% of runs global at d =", *d[best > 0.98 * 2000].astype(int), end="; ")
-    print("mean number below 1.5 at d =", *d[number < 1.5].astype(int))
+    few, most = (d[of].astype(int) for of in (number < 1.5, best > 0.98 * 2000))
+    print(f"{kind}: mean number below 1.5 at d = {few}, over 98% of runs global at d = {most}")
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.6), sharex=True)
@@ -690,17 +691,51 @@ show(
 
 # %% [markdown]
 # **Figure 4.** $n = 8$, $T = 6$, 2,000 data sets a point, bars: 95%. Left: mean number of locally optimal
-# choices, from 4 to 32 drawn choices of each data set (dotted: 1, the best alone). Right: share of runs whose
-# best choice is feasible (lines), and of global runs (marks).
+# choices, from 4 to 32 drawn choices of each data set (dotted: 1, the best alone). Right: shares, of all
+# runs, of those whose best choice is feasible (lines), and of global ones (marks).
 #
-# The number of locally optimal choices first rises, as more choices are feasible. It then falls, as feasible
-# choices have more support tokens to beat.
+# The number first rises, as more choices are feasible, and then falls, as these have more support tokens to
+# beat.
 #
-# **Runs find the best choice where hardly another choice is locally optimal**: over 98% of the runs are
+# **Runs find the best choice where hardly another choice is locally optimal**: over 98% of all runs are
 # global just where the mean number is below 1.5. As both change with $d$, this shows no cause.
 #
-# For $p$ at $d = 64$ every choice is feasible and no finite point is stationary, and yet over half of the
-# runs miss the best choice. So both together are not enough to find it.
+# So we change **the queries alone**, for $W$ at $d = 8$. We make them orthonormal, or add once or three times
+# a common unit vector, and scale to length 1. They stay independent, so every choice stays feasible, and no
+# finite $W$ stationary.
+#
+# **Predict**: let one sequence have $N_1$ locally optimal choices on average. How many have eight with
+# orthonormal queries?
+#
+# <details><summary>Answer</summary>
+#
+# For a $W$ that is zero orthogonally to the queries, as every solution is, $\lVert W \rVert^2 = \sum_i \lVert
+# W z_i \rVert^2$. So the Att-SVM splits into one for each $p_i = W z_i$, and a choice is locally optimal just
+# if it is so in each sequence. For a fixed head the sequences are independent, each with the mean number
+# $N_1$, as rotated tokens are distributed alike. So the answer is $N_1^8$. $\square$
+# </details>
+
+# %%
+# `runs.with_queries` changes only the queries, `runs.mean_number` draws choices as for Figure 4
+same = data.random_tokens(8, 6, 8, trials=500, seed=0)
+moved = []
+print("queries        feasible   locally optimal choices   global")
+for name, common in (("orthonormal", None), ("as drawn", 0), ("common once", 1), ("three times", 3)):
+    tokens = runs.with_queries(same, common)
+    can, number, error = runs.mean_number("W", tokens, draws=4)
+    moved.append((number, (runs.ends("W", tokens) == runs.GLOBAL).double().mean().item()))
+    print(f"{name:14s} {can:8.2f} {number:18.1f} ± {2 * error:4.1f} {moved[-1][1]:8.2f}")
+for d, number in curves["W"][:2, 3:6].T:
+    print(f"d = {d:.0f}: N_1^8 = {runs.number_if_split(8, 6, int(d)):.1f}, W in Figure 4: {number:.1f}")
+assert (np.diff(moved, axis=0) * [1, -1] > 0.1).all()
+
+# %% [markdown]
+# At one $d$, the closer the queries, the more choices are locally optimal and the fewer runs global: from
+# 0.92 down to 0.05. (But queries change more than this number.) Orthonormal ones give $N_1^8$ within the
+# error, and random ones come near it as $d$ grows.
+#
+# For $p$ at $d = 64$, too, every choice is feasible and no finite point stationary, yet over half of the runs
+# miss the best: both together are not enough.
 #
 # Can the number be foreseen? Let a choice have $k_i$ support tokens in sequence $i$, and $m$ in all, of the
 # $M = n\,(T - 1)$ tokens that are not chosen. We make two assumptions:
@@ -709,7 +744,7 @@ show(
 # 2. scores are independent draws: a chosen token then scores higher than its support tokens with chance
 #    $1 / (1 + k_i)$ (exercise 07.1).
 #
-# Then a feasible choice with $m$ support tokens would **win**, that is, be locally optimal, with the chance
+# Then a feasible choice would **win**, that is, be locally optimal, with the chance
 # $w_m = \mathbb E \prod_i 1 / (1 + k_i)$, the mean over all sets of $m$ tokens.
 #
 # ### Exercise 12.4: How many choices win
@@ -750,8 +785,8 @@ def win_all(n, T):
 check("12.4", win_all)
 
 # %% [markdown]
-# So we estimate the number by $T^n$, times the share of choices that are feasible, times their mean $w_m$. We
-# measure the share and $m$ on a drawn choice of each of 1,000 new data sets.
+# So we estimate the number by $T^n$ times the share of feasible choices times their mean $w_m$, measured on a
+# drawn choice of each of 1,000 new data sets.
 
 # %%
 print("      d  support tokens   estimate  as in Figure 4   times too high")
@@ -767,59 +802,61 @@ for kind, d in (("p", 24), ("p", 64), ("W", 4), ("W", 8)):
     assert 1.1 < estimate / number < (1.5 if kind == "p" else 3.5), again.format("12.4")
 
 # %% [markdown]
-# The estimate falls as the measured number does, since $w_m$ falls with the number of support tokens. But it
-# is too high: about 1.3 times for $p$, and 2.0 and 3.2 times for $W$.
+# It falls with more support tokens, as the measured number does, but is too high: 1.3 times for $p$, 2.0 and
+# 3.2 times for $W$.
 
 # %% [markdown]
 # ## 12.8 Why the estimate is too high *(optional)*
 #
-# Which of the two assumptions is wrong? If we put $\prod_i 1 / (1 + k_i)$, with the $k_i$ of each choice, in
-# place of $w_m$, only assumption 2 is left. So the estimate over this number tells how far assumption 1 is
-# off, and this number over the measured one how far assumption 2 is.
+# If we put $\prod_i 1 / (1 + k_i)$, with the $k_i$ of each choice, in place of $w_m$, only assumption 2 is
+# left. So the estimate over this number tells how far assumption 1 is off, and this number over the measured
+# one how far assumption 2 is.
 
 # %%
-print("      d    too high by assumption 1    by assumption 2")
+print("      d   too high by assumption 1   by assumption 2   variance of k_i   by chance")
 for (kind, d), (can, k, estimate, number) in drawn.items():
     own = 6**8 * (can / (1 + k).prod(axis=1)).mean()  # each choice's own k_i in place of w_m
     first, second = estimate / own, own / number
-    print(f"{kind} {d:5d} {first:27.1f} {second:18.1f}")
+    m = k[can].sum(axis=1)
+    spread, by_chance = k[can].var(axis=1).mean(), (m / 8 * 7 / 8 * (40 - m) / 39).mean()  # M = 40
+    print(f"{kind} {d:5d} {first:26.1f} {second:17.1f} {spread:17.2f} {by_chance:11.2f}")
+    assert spread < 0.9 * by_chance
     assert 1 < first < 1.4
     assert 1 < second < 1.3 if kind == "p" else second > 1.5
 
 # %% [markdown]
-# Assumption 1 is a little off for both. So is assumption 2 for $p$, but it **fails for $W$**.
+# Assumption 1 is a little off for both, as support tokens are spread over the sequences more evenly than by
+# chance. So is assumption 2 for $p$, but it **fails for $W$**.
 #
-# Assumption 2 takes scores for independent, but they are linear in the tokens. So it matters how the support
-# tokens lie round the chosen one. Let there be two, seen from the chosen token at the angle $\theta$. The
-# heads that score it above both lie between two planes at the angle $180° - \theta$, out of $360°$. So its
-# chance to beat both is $(180° - \theta) / 360°$, which is $\frac13$ only at $60°$. We measure the mean angle
-# and the chance for 2,000 sequences, $n$ at a time sharing $p$ or $W$.
+# Scores are not independent, but linear in the tokens. Let there be two support tokens, seen from the chosen
+# one at the angle $\theta$. The heads that score it above both lie between two planes at the angle $180° -
+# \theta$, out of $360°$. So its chance to beat both is $(180° - \theta) / 360°$, which is $\frac13$ only at
+# $60°$. We measure both for 2,000 sequences, $n$ at a time sharing $p$ or $W$.
 
 # %%
-print("      n   angle   chance by the angle   measured")
-for kind, d in (("p", 12), ("W", 4)):
-    for n in (1, 8):
-        tokens = data.random_tokens(n, 6, d, trials=2000 // n, seed=7)
-        k, angle, beaten = runs.support_angles(kind, tokens, seed=107, heads=128)
-        mean, share = angle[k == 2].mean(), beaten[k == 2].mean()
-        by_angle = (180 - mean) / 360
-        print(f"{kind} {n:5d} {mean:6.0f}° {by_angle:21.2f} {share:10.2f}")
-        assert abs(share - by_angle) < 0.006
-        assert mean > 60
+print("   n   d   angle   chance")
+for kind, n, d in (("p", 1, 12), ("p", 8, 12), ("W", 8, 12), ("W", 8, 8)):
+    tokens = data.random_tokens(n, 6, d, trials=2000 // n, seed=7)
+    k, angle, beaten = runs.support_angles(kind, tokens, seed=107, heads=128)
+    mean, share = angle[k == 2].mean(), beaten[k == 2].mean()
+    print(f"{kind} {n:2d} {d:3d} {mean:6.0f}° {share:8.2f}")
+    assert abs(share - (180 - mean) / 360) < 0.006
+    assert mean > 60
+print(f"eight sequences like those of the last line: too high {(1 / 3 / share) ** 8:.1f} times")
 
 # %% [markdown]
-# In all four lines the angle is above 60°, so the chance is below $\frac13$. For one sequence the angle is
-# wide for both. With eight sequences it comes near 60° for $p$, but stays wider for $W$, which gives each
-# sequence a vector $W z_i$ of its own.
+# The angle is above 60°, so the chance is below $\frac13$. For one sequence, where $p$ and $W z_1$ have the
+# same problem, it is wide. With eight it comes near 60° for $p$, but at the same $d$ stays wider for $W$,
+# which gives each sequence a vector $W z_i$ of its own. Over
+# eight sequences this makes a factor like that of assumption 2.
 #
-# <details><summary>Why assumption 1 is off, and why the angle is wide</summary>
+# <details><summary>Why an even spread matters, and why the angle is wide</summary>
 #
-# Of $k_i$ with the same sum, even ones have the largest product of $1 + k_i$. So $w_m$ is too high if support
-# tokens are spread over the sequences more evenly than by chance.
+# Of $k_i$ with the same sum, even ones have the largest product of $1 + k_i$. So $w_m$ is too high.
 #
-# *One sequence of three tokens.* Let $r_1$, $r_2$ be the chosen token minus each of the others. If both are
-# support tokens, the solution is $\lambda_1 r_1 + \lambda_2 r_2$ with positive $\lambda_1$, $\lambda_2$. As
-# both leads are equal, $\lambda_1 : \lambda_2 = r_2 \cdot (r_2 - r_1) : r_1 \cdot (r_1 - r_2)$. So the
+# *One sequence of three tokens.* Let $r_1$, $r_2$ be the chosen token minus the others. If both support, the
+# solution is $\lambda_1 r_1 + \lambda_2 r_2$ with positive $\lambda_1$, $\lambda_2$. As both leads are equal,
+# $\lambda_1 : \lambda_2 = r_2 \cdot (r_2 - r_1) : r_1 \cdot (r_1 - r_2)$. So the
 # triangle of the tokens has acute angles at *both* support tokens. In a triangle that has not, the other two
 # angles sum to less than $90°$ and are alike by symmetry: the chosen token's is below $45°$ on average. Over
 # all triangles its mean is $60°$. So over those with two support tokens it is above.
@@ -830,10 +867,8 @@ for kind, d in (("p", 12), ("W", 4)):
 #
 # | claim (Gaussian tokens, or as said) | prediction | measurement |
 # |---|---|---|
-# | counts are enough (12.2) | proved; on the unit sphere, too | share 1 |
-# | counts are sharp (12.2) | proved | share below 1 |
-# | no stationary point (12.2) | proved; on the sphere, too | for $W$: all eight $u_i$ grow |
-# | random choice's chance (12.3, 12.4) | cited theorem; $W$, $n > d \ge T - 1$: sketched | within 0.06 |
+# | random choice (12.3, 12.4) | cited ($T = 2$: proved); $W$, $n > d \ge T - 1$: sketched | within 0.04 |
+# | sphere: orthonormal queries: $N_1^8$ (12.7) | proved | 5.0 ± 1.1 beside 4.9 |
 # | sphere: locally optimal choices (12.7's sizes) | estimate | 1.3 ($p$), 2.0–3.2 ($W$) times too high |
 # | sphere: no rival, best choice feasible: global (12.6) | not proved | 4,794 of 4,800 |
 
@@ -841,11 +876,11 @@ for kind, d in (("p", 12), ("W", 4)):
 # ## Questions
 #
 # Four sequences of 1,000 Gaussian tokens: how many dimensions make every choice feasible for $W$? How many
-# are surely enough to leave no finite $W$ stationary?
+# are enough to leave no finite $W$ stationary?
 # <details><summary>Answer</summary>
 #
-# The count for $W$ asks for $T - 1 = 999$. No finite $W$ is stationary if $d \ge n$, or if that count holds:
-# here four dimensions are enough, if the queries are independent.
+# The count for $W$ asks for $T - 1 = 999$. No finite $W$ is stationary already if $d \ge n = 4$, for almost
+# all data.
 # </details>
 
 # %%
@@ -856,16 +891,16 @@ progress("12")
 # ## Summary
 #
 # **For almost all data the count is enough to make every choice feasible and to leave no finite point
-# stationary; to find the best choice can take many more, and how many we can only measure.**
+# stationary; to find the best choice can take many more.**
 #
 # - **Every choice**: the count is $d \ge n\,(T - 1)$ for $p$; for $W$ it is $d \ge T - 1$ and
 #   $d^2 \ge n\,(T - 1)$. For Gaussian tokens nothing less is enough.
 # - **No stationary point**: for $W$ also $d \ge n$ is enough.
 # - **A random choice**: with many sequences of Gaussian tokens half are feasible near $d = n\,\nu_T$ for $p$,
-#   and near $d = \sqrt{n\,\nu_T} \ge T - 1$ for $W$.
-# - **The best choice**: runs find it where hardly another choice is locally optimal. At $n = 8$, $T = 6$ the
-#   counts are 40 for $p$ and 7 for $W$. But of the dimensions tried, over 98% of the runs were global only at
-#   1024 for $p$, and from 64 on for $W$.
+#   and near $d = \sqrt{n\,\nu_T} \ge T - 1$ for $W$ (sketched).
+# - **The best choice**: runs find it where hardly another choice is locally optimal; queries alone can
+#   change both. At $n = 8$, $T = 6$ the counts are 40 for $p$ and 7 for $W$. Of the dimensions tried, over
+#   98% of the runs were global only at 1024 for $p$, and from 64 for $W$.
 
 # %% [markdown]
 # ## Further reading
@@ -876,6 +911,8 @@ progress("12")
 #   2023, arXiv 2306.13596): global convergence for one sequence whose other tokens have equal scores.
 # - D. Amelunxen, M. Lotz, M. B. McCoy, J. A. Tropp, *Living on the Edge: Phase Transitions in Convex
 #   Programs with Random Data* (2014, arXiv 1303.6672): the formula.
+# - T. M. Cover, *Geometrical and Statistical Properties of Systems of Linear Inequalities with Applications
+#   in Pattern Recognition* (1965): the count for $T = 2$.
 #
 # The count $d^2 \ge n(T - 1)$, the propositions, the use of the formula for attention and the number of
 # locally optimal choices in 12.7 are this lesson's own.

@@ -2,6 +2,7 @@
 
 import collections
 import json
+import math
 import symtable
 from pathlib import Path
 
@@ -68,6 +69,49 @@ def test_no_later_cell_rebinds_a_name_that_a_function_reads():
         bound.update(name.get_name() for name in names if name.is_assigned() or name.is_imported())
     assert {"chance", "nu", "law"} <= reads
     assert not [name for name in reads if bound[name] > 1]
+
+
+def test_for_pairs_of_tokens_the_law_is_covers_count():
+    """With T = 2 each sequence ties with chance 1/2; for p and, any d^2 rows being independent, for W."""
+    for n in range(1, 20):
+        J = np.array([math.comb(n, k) for k in range(n + 1)]) / 2**n
+        for D in range(1, n + 1):
+            cover = 2 * sum(math.comb(n - 1, k) for k in range(D)) / 2**n
+            np.testing.assert_allclose(2 * J[(D - 1) % 2 : D : 2].sum(), cover)
+    for kind, n, d in (("p", 5, 3), ("W", 8, 2), ("W", 20, 3)):
+        cover = 2.0 ** (1 - n) * sum(math.comb(n - 1, k) for k in range(d if kind == "p" else d * d))
+        assert abs(runs.feasible_share(kind, n, 2, d) - cover) < 0.06
+
+
+def test_other_queries_leave_the_rest_alone():
+    tokens = data.random_tokens(3, 4, 5, trials=6, seed=9)
+    for common in (None, 0, 1, 3):
+        other = runs.with_queries(tokens, common)
+        assert other.keys is tokens.keys
+        assert (other.scores == tokens.scores).all()
+        torch.testing.assert_close(torch.linalg.vector_norm(other.z, dim=-1), torch.ones(6, 3).double())
+        gram = other.z @ other.z.mT
+        if common is None:
+            torch.testing.assert_close(gram, torch.eye(3).double().expand(6, 3, 3))
+        elif common == 0:
+            torch.testing.assert_close(other.z, tokens.z)
+        else:
+            assert (gram - tokens.z @ tokens.z.mT).mean() > 0.2
+
+
+def test_with_orthonormal_queries_the_problem_splits():
+    """W z_i is the p of sequence i alone."""
+    tokens = runs.with_queries(data.random_tokens(3, 4, 5, trials=20, seed=2))
+    chosen = torch.randint(4, (20, 3), generator=torch.Generator().manual_seed(4))
+    whole = svm.solve(runs.problem("W", tokens.keys, tokens.z, chosen)).value
+    for i in range(3):
+        keys = tokens.keys[:, i : i + 1]
+        alone = svm.solve(runs.problem("p", keys, None, chosen[:, i : i + 1])).value
+        torch.testing.assert_close((whole @ tokens.z[:, i, :, None])[..., 0], alone, atol=1e-6, rtol=1e-5)
+    can, number, error = runs.mean_number("W", tokens, draws=3)
+    assert can == 1
+    assert error > 0
+    assert 0 < number < 4**3
 
 
 def test_a_drawn_choice_of_one_pair_of_tokens():

@@ -1,5 +1,6 @@
 """Answers to lesson 12's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
+import functools
 import math
 from fractions import Fraction
 
@@ -162,6 +163,7 @@ ANSWERS = {
             lambda n, T: 1 / (1 + np.arange(n * (T - 1) + 1)) ** n,
             lambda n, T: win_all_by_counting(1, n * (T - 1) + 1) ** n,
             lambda n, T: win_all_by_sequence(n, T, lambda k: T / (T - k) / (k + 1)),  # comb(T, k) sets
+            lambda n, T: functools.reduce(np.convolve, [1 / np.arange(1, T + 1)] * n),  # one mean a sequence
             lambda n, T: win_all_by_counting(n, T)[1:],
             lambda n, T: win_all_by_counting(n, T)[:-1],
             lambda n, T: win_all_by_counting(n, T).flip(0),
