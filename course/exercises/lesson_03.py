@@ -231,7 +231,7 @@ ORDERS = known(
 # 03.3
 
 
-def longest_step(a, b):
+def safe_step(a, b):
     """The eta above which sign descent on a = (+, -), b = (-, +) can jump between two points for ever.
 
     z = (a - b).w is the log of q_b / q_a. The first sign turns at log(a_1 / -b_1), the second at
@@ -301,7 +301,7 @@ SAFE = known(
     "One step must pass both thresholds, where a sign turns: take the distance between them.",
     _safe(gap=lambda a, b: -np.log(a[0] * b[1] / (a[1] * b[0]))),
     "The sign is wrong: a step has a positive length.",
-    lambda a, b: 1 / longest_step(a, b),
+    lambda a, b: 1 / safe_step(a, b),
     "Upside down: the larger the points, the shorter the step that is safe.",
     lambda a, b: np.log(a[0] * b[1] / (a[1] * b[0])) / np.abs(a + b).sum(),
     "The log of q_b / q_a is (a - b).w, not (a + b).w.",
@@ -436,6 +436,11 @@ REAL_STEP = known(
     "In the numerator, older gradients were larger: the k-th last was e^(k nu) times the last.",
     _adam(lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, -1.0, -2.0), top=1e3)),
     "Older gradients were larger than the last, by e^(k nu), not smaller.",
+    _adam(
+        lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, -1.0, -2.0), top=1e3),
+        lambda step, eta, mu, b2: _memory(step, mu, b2, squares=-2.0),
+    ),
+    "Older gradients were larger than the last, by e^(k nu), not smaller. In both numbers the sign is wrong.",
     lambda eta, mu_hat, beta1, beta2: adam_step(eta, 1.0, beta1, beta2),
     "The margin is missing: the gradient shrinks by e^-(eta_eff mu) a step.",
     _adam(lambda *inputs: _root(*inputs, ratio=_unweighted)),
@@ -558,7 +563,7 @@ MUON = known(
 EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("03.1", "The steepest step", 2, 5, 2, steepest_step, step_cases, misconceptions=STEEPEST),
     Exercise("03.2", "Best for which norms?", 3, 8, 3, best_orders, order_cases, misconceptions=ORDERS),
-    Exercise("03.3", "The longest safe step", 3, 10, 3, longest_step, safe_cases, misconceptions=SAFE),
+    Exercise("03.3", "The longest safe step", 3, 10, 3, safe_step, safe_cases, misconceptions=SAFE),
     Exercise("03.4", "Adam's real step", 3, 20, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
     Exercise(
         "03.5", "The margin that Muon gives away", 3, 8, 3, muon_margin, muon_cases, misconceptions=MUON

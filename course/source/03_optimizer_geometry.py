@@ -87,9 +87,8 @@ for rho, (w_hat, mu) in best.items():
     print(f"rho = {rho:3}: best direction {degrees(w_hat):4.1f} degrees, margin {mu:.3f}")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "fragment"}
-HUES = "vermillion", "orange", "green", "sky", "blue"
-NORM_COLORS = {rho: COLORS[name] for rho, name in zip(ORDERS, HUES, strict=True)}
-NAMES = {1.0: r"$\ell_1$", 1.5: r"$\ell_{1.5}$", 2.0: r"$\ell_2$", 3.0: r"$\ell_3$", np.inf: r"$\ell_\infty$"}
+NORM_COLORS = {1.0: COLORS["vermillion"], 2.0: COLORS["green"], np.inf: COLORS["blue"]}
+NAMES = {1.0: r"$\ell_1$", 2.0: r"$\ell_2$", np.inf: r"$\ell_\infty$"}
 
 
 def ball(rho, radius=1.0, corners=401):
@@ -257,8 +256,6 @@ show(
 #
 # The weights $q_i$ are positive and add up to one. The code's `g` is the gradient divided by $L$: only its
 # direction matters for these steps.
-#
-# **Predict:** at how many degrees from the first axis will each of the three end?
 
 
 # %%
@@ -289,13 +286,13 @@ for rho, path in constant.items():
     assert abs(end - wanted) < 0.1, again("03.1")
 
 # %% [markdown]
-# Each run ends within a tenth of a degree of the best direction of its own norm.
+# Each ends within a tenth of a degree of its own norm's best.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.3 The proof
 #
-# Why does each run end there? We first bound all margins in a norm, as lesson 02 did for $\ell_2$. (In 3.3
-# and 3.4 we leave out the norm's index.) For weights $\lambda_i \ge 0$, not all zero, and every $w$ with
+# Must a run end there? We first bound all margins in a norm, as lesson 02 did for $\ell_2$. (In 3.3 and 3.4
+# we leave out the norm's index.) For weights $\lambda_i \ge 0$, not all zero, and every $w$ with
 # $\lVert w \rVert = 1$,
 #
 # $$\mu(w) = \min_i a_i \cdot w \le \frac{\sum_i \lambda_i\, a_i \cdot w}{\sum_i \lambda_i}
@@ -306,10 +303,14 @@ for rho, path in constant.items():
 
 
 # %%
+def dual_norm(V, rho):
+    """The dual norm of l_rho of V, or of each of its rows."""
+    return np.linalg.norm(V, np.inf if rho == 1 else 1 if rho == np.inf else rho / (rho - 1), axis=-1)
+
+
 def certify(w, lam, A, rho):
     """(mu_rho(w), B(lam)): a margin, and a bound on every margin in l_rho."""
-    dual = np.inf if rho == 1 else 1.0 if rho == np.inf else rho / (rho - 1)
-    return (A @ w).min() / np.linalg.norm(w, rho), np.linalg.norm(lam @ A, dual) / lam.sum()
+    return (A @ w).min() / np.linalg.norm(w, rho), dual_norm(lam @ A, rho) / lam.sum()
 
 
 for rho, path in constant.items():
@@ -452,13 +453,26 @@ widgets.sliders(
 # -\log L(w_t)$. Together, $\min_i a_i \cdot w_t$ is at least the right-hand side of the theorem times
 # $\sum_\tau \eta_\tau$, which is positive by assumption. It remains to divide by $\lVert w_t \rVert$, which
 # is at most $\sum_\tau \eta_\tau$ because step $\tau$ has length $\eta_\tau$. $\square$
+#
+# On the twelve points we take 10,000 steps of $1 / (a_{\max} \sqrt \tau)$, and print which shares of
+# $\hat\mu$ the theorem promises and the runs reach.
+
+# %%
+for rho in (1.0, 2.0, np.inf):
+    a_max, mu = dual_norm(A, rho).max(), best[rho][1]
+    etas = 1 / (a_max * np.sqrt(np.arange(1, 10_001)))
+    shortfall = (a_max**2 * (etas**2).sum() / 2 + np.log(12)) / etas.sum()
+    reached = certify(descend(A, steepest(rho), etas)[-1], np.ones(12), A, rho)[0]
+    print(f"rho = {rho:3}: a_max {a_max:.1f}, promised {1 - shortfall / mu:.3f}, reached {reached / mu:.3f}")
+    assert 0.99 * mu < reached > mu - shortfall > 0.91 * mu, again("03.1")
 
 # %% [markdown]
 # Must the steps shrink? With steps of one length $\eta$ the theorem lets the margin fall short by $\frac12
-# \eta\, a_{\max}^2 + \log n / (\eta t)$, and the first part never goes away. We compare steps of 1 with steps
-# of $1 / \sqrt t$ on five sets of twenty random points in six dimensions. A run is **trapped** if it ends by
-# jumping to and fro between two vectors $w$. The table gives margins as shares of the largest, negative where
-# the points are not even separated.
+# \eta\, a_{\max}^2 + \log n / (\eta t)$. The first part never goes away, and for the steps of 1 in 3.2 it
+# exceeds $\hat\mu$: of those runs the theorem says nothing. On five sets of twenty random points in six
+# dimensions we compare steps of 1 with steps of $1 / \sqrt t$. A run is **trapped** if it ends by jumping to
+# and fro between two vectors $w$. The table gives margins as shares of the largest, negative where the points
+# are not even separated.
 #
 # **Predict:** which of the three optimisers will be trapped?
 
@@ -489,8 +503,8 @@ for rho in (1.0, 2.0, np.inf):
 
 # %% [markdown]
 # Coordinate descent and sign descent are trapped on all five sets, NGD on none. With shrinking steps all
-# three reach more than 93 percent of the largest margin on these sets. Two points are enough to see what
-# traps sign descent.
+# three reach more than 93 percent of the largest margin, though to 13 of the 15 runs the theorem still
+# promises nothing.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.3: The longest safe step
@@ -515,7 +529,7 @@ for rho in (1.0, 2.0, np.inf):
 
 # %%
 @exercise("03.3")
-def longest_step(a, b):
+def safe_step(a, b):
     """The longest constant step with which sign descent, from any start, is never trapped: a, b (2,)."""
     ### BEGIN SOLUTION
     between = np.log(a[0] * b[1] / (a[1] * b[0]))  # the distance of the two z where a sign changes
@@ -524,13 +538,13 @@ def longest_step(a, b):
 
 
 # %%
-check("03.3", longest_step)
+check("03.3", safe_step)
 
 # %%
 print("growth of the largest |w_j| a step, in units of eta, after step 1,000")
 for seed in range(4):
     pair = np.random.default_rng(seed).uniform(0.5, 1, (2, 2)) * [[3, -1], [-1, 3]]
-    safe, growth = longest_step(*pair), []
+    safe, growth = safe_step(*pair), []
     for eta in (0.98 * safe, 1.02 * safe):
         path = descend(pair, steepest(np.inf), np.full(3_000, eta))
         growth.append((np.abs(path[-1]).max() - np.abs(path[999]).max()) / (2_000 * eta))
@@ -541,10 +555,8 @@ for seed in range(4):
 
 # %% [markdown]
 # With steps two percent below the longest safe step, the largest $|w_j|$ grows by $\eta$ at every step. With
-# steps two percent above, all four runs are trapped, and it no longer grows.
-#
-# A step traps sign descent if it changes the signs of both coordinates of the gradient: the next step undoes
-# it.
+# steps two percent above, all four runs are trapped (the theory says only: from some start): a step changes
+# the signs of both coordinates of the gradient, and the next undoes it.
 #
 # <details><summary>Why the solution of 03.3</summary>
 #
@@ -567,9 +579,9 @@ for seed in range(4):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
 #
-# Why is NGD not trapped? Its $w$ is a sum of the $a_i$ with positive weights. **Mirror descent** keeps such a
-# sum for other norms. It chooses a function $\psi$, and takes its step not in $w$ but in $S = \nabla
-# \psi(w)$. We choose
+# Why is NGD not trapped? Its weights may jump to and fro (lesson 02), but its $w$ is a sum of the $a_i$ with
+# positive weights and does not return. **Mirror descent** keeps such a sum for other norms. It chooses a
+# function $\psi$, and takes its step not in $w$ but in $S = \nabla \psi(w)$. We choose
 #
 # $$\psi(w) = \frac1\rho \sum_j |w_j|^\rho , \qquad \nabla \psi(w)_j = \mathrm{sign}(w_j)\, |w_j|^{\rho-1} ,$$
 #
@@ -625,55 +637,28 @@ for seed in range(4):
 # $\square$
 # </details>
 #
-# With $\rho = 1.5$ and $\rho = 3$ we have five optimisers. The two new ones also take 10,000 steps of 1.
+# Mirror descent takes 10,000 steps of 1, and as many of 10.
 
 
 # %%
 def mirror_step(w, g, eta, rho):
     """w after one step of length eta in S = grad psi(w): shape (d,), for 1 < rho < inf."""
-    S = np.sign(w) * np.abs(w) ** (rho - 1) - eta * g / np.linalg.norm(g, rho / (rho - 1))
+    S = np.sign(w) * np.abs(w) ** (rho - 1) - eta * g / dual_norm(g, rho)
     return np.sign(S) * np.abs(S) ** (1 / (rho - 1))
 
 
-ends = {rho: path[-1] for rho, path in constant.items()}
-for rho in (1.5, 3.0):
-    path = descend(A, lambda w, g, eta, rho=rho: mirror_step(w, g, eta, rho), np.ones(10_000))
-    ends[rho] = path[-1]
-    print(f"rho = {rho}: {degrees(ends[rho]):.1f} degrees, largest margin at {degrees(best[rho][0]):.1f}")
-assert all(abs(degrees(ends[rho]) - degrees(best[rho][0])) < 0.5 for rho in ORDERS), "farther"
+for rho, eta in ((1.5, 1), (1.5, 10), (2.0, 1), (2.0, 10), (3.0, 1), (3.0, 10)):
+    path = descend(A, lambda w, g, eta, rho=rho: mirror_step(w, g, eta, rho), np.full(10_000, eta))
+    q, (w_hat, mu) = weights(np.vstack([np.zeros(2), path[:-1]]) @ A.T), best[rho]
+    lam = np.cumsum(q / dual_norm(q @ A, rho)[:, None], axis=0)
+    early, late = (certify(path[t], lam[t], A, rho)[1] - mu for t in (999, 9_999))
+    print(f"rho {rho}, eta {eta:2}: {degrees(path[-1]):.1f} degrees, B - mu_hat {early:.1e}, then {late:.1e}")
+    assert abs(degrees(path[-1]) - degrees(w_hat)) < 0.5, "farther"
+    assert 0 < late < early / np.sqrt(10)
 
 # %% [markdown]
-# All five end within half a degree of the best direction of their norm.
-
-# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-optimisers = {
-    1.0: ("coordinate descent", "v"),
-    1.5: ("mirror descent 1.5", "s"),
-    2.0: ("normalised GD", "o"),
-    3.0: ("mirror descent 3", "D"),
-    np.inf: ("sign descent", "^"),
-}
-fig, ax = plt.subplots(figsize=(6.4, 3.5))
-draw_region(ax)
-for rho, (name, marker) in optimisers.items():
-    (w_hat, mu), color = best[rho], NORM_COLORS[rho]
-    ax.plot(*ball(rho, 1 / mu).T, color=color, linewidth=1.3)
-    ax.plot(*np.stack([w_hat, 1.35 * w_hat]).T, color=color, linestyle="--", linewidth=1.5)
-    ax.text(*(1.4 * w_hat - [0, 0.01]), NAMES[rho], color=COLORS["black"], fontsize=13)
-    look = {"marker": marker, "facecolor": color, "edgecolor": "black", "label": name}
-    ax.scatter(*to_edge(ends[rho][None])[0], s=75, zorder=4, **look)
-fig.legend(loc="outside right center", fontsize=11, labelspacing=1.1)
-ax.set(xlim=(-0.05, 0.9), ylim=(-0.08, 0.62))
-show(
-    fig,
-    alt="The plane of w with the shaded region and five balls, from the diamond to the square, each "
-    "touching the region at another point. Markers for five optimisers lie on the points where the balls "
-    "of their norms touch.",
-)
-
-# %% [markdown]
-# **Figure 3.** Five optimisers and their limits. Dashed: the direction of largest margin in each
-# norm. Markers: $w$, scaled to the boundary of the region.
+# All end within half a degree of the best direction of their norm. From step 1,000 to 10,000 the excess of
+# $B_t$ falls tenfold for $\rho \le 2$, and for $\rho = 3$ by more than the promised $\sqrt{10}$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.5 Where does Adam go?
@@ -687,11 +672,9 @@ show(
 # - \eta\, \frac{\bar g / (1 - \beta_1^t)}{\sqrt{\overline{g^2} / (1 - \beta_2^t)} + \varepsilon} .$$
 #
 # (The divisions by $1 - \beta^t$ undo that both means start at zero.) With $\beta_1 = \beta_2 = \varepsilon =
-# 0$ each entry of $g_t$ is divided by its own absolute value: *Adam without its means is sign descent*. Where
-# does it go with them?
-#
-# We run Adam with $\beta_1 = 0.9$ and $\beta_2 = 0.95$, at first without $\varepsilon$, and judge it by its
-# direction and its share of the largest $\ell_\infty$ margin.
+# 0$ each entry of $g_t$ is divided by its own absolute value: *Adam without its means is sign descent*. We
+# run it with $\beta_1 = 0.9$ and $\beta_2 = 0.95$, at first without $\varepsilon$, and print its share of the
+# largest $\ell_\infty$ margin.
 
 
 # %%
@@ -726,9 +709,8 @@ for run in range(3):
     print(f"eta = {ETA[run]:5}: after 8,000 steps {degrees(w):.1f} degrees, share {margin_share(w):.3f}")
 
 # %% [markdown]
-# The first two runs are near the limit of sign descent, 42.5 degrees, and have more than 99
-# percent of the largest margin (compare Zhang, Zou & Cao 2024). The third has 96 percent, and is four degrees
-# short of the limit. **Predict:** is it stuck, or slow?
+# The first two runs are near the limit of sign descent, 42.5 degrees, with more than 99 percent of the
+# largest margin. The third is four degrees short, with 96 percent. **Predict:** is it stuck, or slow?
 #
 # How long are Adam's steps really? They are not $\eta$ long, because both means hold older gradients, which
 # were *larger*.
@@ -787,6 +769,7 @@ mu_inf = best[np.inf][1]
 real, memories = np.array([adam_step(eta, mu_inf, 0.9, 0.95) for eta in ETA[:3]]).T
 pace = (by_adam[-1, :3, 0] - by_adam[9_999, :3, 0]) / 10_000
 print("step, measured ", *pace.round(4), "  predicted", *real.round(4))
+print("real memory, predicted", *memories.round().astype(int))
 assert (np.abs(pace / real - 1) < [0.005, 0.005, 0.022]).all(), again("03.4")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
@@ -800,7 +783,7 @@ drawn = (
 )
 for run, label, line, color in drawn:
     ax.semilogx(at, degrees(by_adam[at - 1, run]), line, color=COLORS[color], label=label)
-t = round(np.log(1e8) / (real[1] * mu_inf))
+t = round(np.log(mu_inf * 1e8) / (real[1] * mu_inf))
 ax.plot(t, degrees(by_adam[t - 1, 3]), "x", color="black", markersize=8, markeredgewidth=2, zorder=4)
 for rho in (np.inf, 2.0):
     ax.axhline(degrees(best[rho][0]), color=COLORS["grey"], linewidth=1.3)
@@ -811,12 +794,12 @@ show(
     fig,
     alt="The direction of Adam against steps. Without epsilon the smallest steps stay near the line of l "
     "infinity; larger ones turn towards that of l 2 and climb back, the largest about four times as late. "
-    "With epsilon the second run stops climbing soon after a cross near step 700, and falls slowly towards "
+    "With epsilon the second run stops climbing near a cross before step 1,000, and falls slowly towards "
     "l 2.",
 )
 
 # %% [markdown]
-# **Figure 4.** Where Adam goes on the twelve points, with $\beta_2 = 0.95$. Solid: without $\varepsilon$.
+# **Figure 3.** Where Adam goes on the twelve points, with $\beta_2 = 0.95$. Solid: without $\varepsilon$.
 # Dashed: the second run with $\varepsilon = 10^{-8}$, which takes over near the cross.
 #
 # <details><summary>Why the solution of 03.4</summary>
@@ -840,71 +823,55 @@ show(
 # these runs Adam goes like sign descent with a shorter step. The last two runs take nearly the same steps,
 # because $\nu$ cannot pass $\frac12 \log(1/\beta_2)$: beyond it the squares have no finite mean.
 #
-# Why do longer steps first turn towards $\ell_2$ (Figure 4)? At the start $g_t$ shrinks by about $e^{-\eta
-# \hat\mu_\infty}$ a step. If that is faster than $\sqrt{\beta_2}$ (not so for $\eta = 0.005$), the first
-# squares make up nearly all of the mean, and *both denominators shrink alike*, by $\sqrt{\beta_2}$ a step.
-# Adam is then gradient descent with momentum and growing steps, each coordinate scaled once and for all, and
-# gradient descent turns towards a Euclidean margin. Only when new squares count is each step a sign again.
+# So the third run is *slow*, not stuck: its real memory is nearly four times that of the second.
 #
-# The share of the first squares in the mean should fade like $e^{-t/m}$, where $m$ is the real memory. We
-# measure it for the first ten squares and the first coordinate, at step 500.
-
-
-# %%
-def mean_squares(path, A, beta2=0.95):
-    """The running mean of g_t^2 along a path from w = 0: (steps, d)."""
-    w = np.vstack([0 * path[:1], path[:-1]])
-    return lfilter([1 - beta2], [1, -beta2], (np.exp(-w @ A.T) @ A / len(A)) ** 2, axis=0)
-
-
-for run in (1, 2):
-    mean, wanted = mean_squares(by_adam[:500, run], A)[:, 0], np.exp(-500 / memories[run])
-    share = mean[9] * 0.95**490 / mean[-1]  # what the mean of step 10 still adds
-    print(f"eta {ETA[run]:<4}: m = {memories[run]:5,.0f}, share {share:.2f}, predicted {wanted:.2f}")
-    assert abs(share - wanted) < 0.03, again("03.4")
-
-# %% [markdown]
-# The shares agree to 0.03. So the third run is *slow*, not stuck: its real memory is nearly four times that
-# of the second.
+# Why do longer steps first turn away from $\ell_\infty$ (Figure 3)? At the start $g_t$ shrinks by about
+# $e^{-4.3\, \eta}$ a step, as $B(q) = \lVert \frac1n \sum_i a_i \rVert_1 = 4.3$ at $w = 0$. If that is faster
+# than $\sqrt{\beta_2}$ (not so for $\eta = 0.005$), the first squares make up nearly all of the mean, and
+# *both denominators shrink alike*, by $\sqrt{\beta_2}$ a step. Adam is then gradient descent with momentum
+# and growing steps, each coordinate scaled once and for all, and turns towards the margin of a scaled
+# Euclidean norm. Only when new squares count is each step a sign again.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the course
 #
-# So far $\varepsilon$ was zero; torch's default is $10^{-8}$. Once $\sqrt{\overline{g^2}}$ is far below
-# $\varepsilon$, Adam divides all coordinates by nearly the same constant. What remains is gradient descent
-# with momentum, whose limit is that of $\ell_2$ (Wang et al. 2022). When does that begin?
+# Torch's default for $\varepsilon$ is $10^{-8}$. Once $\sqrt{\overline{g^2}}$ is far below $\varepsilon$,
+# Adam divides all coordinates by nearly the same constant. What remains is gradient descent with momentum,
+# whose limit is that of $\ell_2$ (Wang et al. 2022). When does that begin?
 #
 # We say that $\varepsilon$ **takes over** at the step from which on the root is below $\varepsilon$ in all
-# coordinates. Once steps are $\eta_{\mathrm{eff}}$ long, the root falls $e^\nu$-fold a step. If it started at
-# 1 and fell so at every step, $\varepsilon$ would take over at step $\log(1 / \varepsilon) / \nu$. We compare
-# this *law* with three runs, of which the second has torch's defaults.
+# coordinates. Once steps are $\eta_{\mathrm{eff}}$ long, the root falls $e^\nu$-fold a step, and $\lVert g_t
+# \rVert_1 / L = B(q)$ is near $\hat\mu_\infty$. As $L$ starts at 1, suppose that the root fell so from
+# $\hat\mu_\infty$ on. Then $\varepsilon$ takes over at step $\log(\hat\mu_\infty / \varepsilon) / \nu$, our
+# *estimate*. Of the three runs below, the second has torch's defaults.
 
 
 # %%
 def taken_over(path, A, beta2, eps):
     """The step from which on the root of the mean square is below eps in all coordinates."""
-    mean = mean_squares(path, A, beta2)
+    w = np.vstack([0 * path[:1], path[:-1]])
+    mean = lfilter([1 - beta2], [1, -beta2], (np.exp(-w @ A.T) @ A / len(A)) ** 2, axis=0)
     above = mean.max(axis=1) > eps**2 * (1 - beta2 ** np.arange(1, len(mean) + 1))
     return np.flatnonzero(above)[-1] + 2  # step 1 stands at place 0
 
 
 defaults = adam(A, 60_000, 0.001, 0.999, 1e-8)[:, 0]
 runs = ((0.05, 0.95, by_adam[:, 3]), (0.001, 0.999, defaults), (0.005, 0.95, by_adam[:, 4]))
-print("               nu over       takes over        direction in degrees, share of the margin")
-print("eta     beta2  its bound     law   measured    at that step     in the end")
+print("               nu over         takes over          direction in degrees, share of the margin")
+print("eta     beta2  its bound   estimate   measured    at that step     in the end")
 for eta, beta2, path in runs:
     nu = adam_step(eta, mu_inf, 0.9, beta2)[0] * mu_inf
-    law, seen = np.log(1e8) / nu, taken_over(path, A, beta2, 1e-8)
-    print(f"{eta:<7} {beta2:<6} {2 * nu / -np.log(beta2):9.2f} {law:7,.0f} {seen:10,}", end="")
+    estimate, seen = np.log(mu_inf * 1e8) / nu, taken_over(path, A, beta2, 1e-8)
+    print(f"{eta:<7} {beta2:<6} {2 * nu / -np.log(beta2):9.2f} {estimate:10,.0f} {seen:10,}", end="")
     for w, after in ((path[seen - 1], ""), (path[-1], f" (step {len(path):,})")):
         print(f"    {degrees(w):.1f}, {margin_share(w):.3f}", end=after)
     print()
-    assert abs(seen / law - 1) < 0.03, again("03.4")
+    assert 0.95 < seen / estimate < 0.98, again("03.4")
 
 # %% [markdown]
-# The law is right to three percent, even in the first two runs, where $w$ does not yet move along $\hat w$.
-# There the first squares still make up the mean, so the root falls by $\sqrt{\beta_2}$ a step, and $\nu$ is
-# close to this pace (third column).
+# The estimate is two to five percent late, even in the first two runs, where $w$ does not yet move along
+# $\hat w$. The root cannot fall faster than by $\sqrt{\beta_2}$ a step, and there $\nu$ is within 4 percent
+# of this pace (third column).
 #
 # With torch's defaults $\varepsilon$ takes over almost eight degrees short of 42.5, at 93 percent of the
 # largest margin. After that all three runs turn towards $\ell_2$ and lose margin in $\ell_\infty$.
@@ -1013,7 +980,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** What Muon makes of a singular value: all but the smallest ones come near one, up to waves.
+# **Figure 4.** What Muon makes of a singular value: all but the smallest ones come near one, up to waves.
 #
 # How much margin does Muon lose? We give the same six problems 1,500 equal steps of 0.05, once
 # Muon's and once the exact spectral ones. (Muon takes its steps from a running mean of the gradients, which
@@ -1035,7 +1002,7 @@ assert (margin(by_exact) / bound).min() > 0.985 > 0.9 > (margin(by_muon) / bound
 
 # %% [markdown]
 # The exact steps come within two percent of the bound, and Muon's miss 12 to 21 percent of it. The two runs
-# differ only in what replaces the singular values of $G$: exactly one, or the values of Figure 5.
+# differ only in what replaces the singular values of $G$: exactly one, or the values of Figure 4.
 #
 # A single gradient is enough to predict the margin that is left.
 
@@ -1084,10 +1051,10 @@ assert np.abs(forecast / margin(by_muon) - 1).max() < 0.01, again("03.5")
 assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: lifted to one
 
 # %% [markdown]
-# The forecast, which needs weights $q$ that have settled, is right to one percent here. It is $\sum_k
-# \sigma_k f_k / \max_k f_k$, where $f_k$ is what Muon makes of $\sigma_k / \lVert M \rVert_F$. If all $f_k$
-# were equal, it would be the bound $B(q)$. No margin exceeds $B(q)$, so unequal $f_k$ cost at most the
-# difference.
+# The forecast, which needs weights $q$ that have settled, is right to one percent here (with $4 \times 4$
+# matrices it can be off by a quarter). It is $\sum_k \sigma_k f_k / \max_k f_k$, where $f_k$ is what Muon
+# makes of $\sigma_k / \lVert M \rVert_F$. If all $f_k$ were equal, it would be the bound $B(q)$. No margin
+# exceeds $B(q)$, so unequal $f_k$ cost at most the difference.
 #
 # <details><summary>Why the forecast</summary>
 #
@@ -1135,9 +1102,8 @@ assert (own_bound / margin(by_muon)).min() > 1.04, again("03.5")  # the rival: l
 # \hat\mu + 2^{2-r} \eta^r / r) / \lVert S_{t-1} \rVert^{r-1}$ a step. Since $\lVert S_t \rVert$ grows at
 # least like $t$, that is $O(t^{2-r})$ in all, and $B_t - \hat\mu = O(t^{1-r}) = O(t^{-1/(\rho-1)})$.
 #
-# For $\rho < 2$ squares do, with $\lVert S + h \rVert^2 \le \lVert S \rVert^2 + 2 h \cdot w\, \lVert S
-# \rVert^{2-r} + (r - 1) \lVert h \rVert^2$. The growth is then $O(1 / \lVert S_{t-1} \rVert)$ a step, which
-# is $O(\log t)$ in all.
+# For $\rho < 2$ use $\lVert S + h \rVert^2 \le \lVert S \rVert^2 + 2 h \cdot w\, \lVert S \rVert^{2-r} + (r -
+# 1) \lVert h \rVert^2$: the growth is $O(\log t)$ in all, as for NGD.
 #
 # In both cases $S_t / \Lambda_t$ is a point of the hull, and its length $B_t$ tends to $\hat\mu$. Only one
 # point is so short in $\ell_r$, the $\hat a$ of 3.3. So $S_t / \Lambda_t$ tends to $\hat a$, and the
@@ -1162,15 +1128,15 @@ progress("03")
 # - Late in our runs Adam with $\varepsilon = 0$ goes like sign descent with steps $\eta_{\mathrm{eff}}$.
 #   Before that, while its first squares make up the mean, it goes like gradient descent with scaled
 #   coordinates.
-# - In our runs $\varepsilon = 10^{-8}$ takes over near step $\log(1/\varepsilon) / \nu$, where $\nu =
-#   \eta_{\mathrm{eff}}\, \hat\mu_\infty$, and turns Adam towards $\ell_2$.
+# - In our runs $\varepsilon = 10^{-8}$ takes over near step $\log(\hat\mu_\infty / \varepsilon) / \nu$, where
+#   $\nu = \eta_{\mathrm{eff}}\, \hat\mu_\infty$, and turns Adam towards $\ell_2$.
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | growth a step in $\eta$, 2 percent below and above the safe step | 1, 0 | 1.00, 0.00 |
-# | Adam's step, $\eta = 0.005$ and $0.05$ | 0.0042, 0.0099 | 0.0042, 0.0099 |
-# | share of the first ten squares at step 500, $\eta = 0.05$ and $0.1$ | 0.56, 0.86 | 0.54, 0.86 |
-# | step at which $\varepsilon = 10^{-8}$ takes over, $\eta = 0.05$ | 735 | 737 |
+# | least share of the margin, 10,000 steps of $1 / (a_{\max} \sqrt \tau)$ | at least 0.913 | 0.997 |
+# | growth a step in $\eta$, 2 percent below and above the safe step | 1; 0 from some start | 1.00; 0.00 |
+# | Adam's step, $\eta = 0.005$, $0.05$, $0.1$ | 0.0042, 0.0099, 0.0101 | 0.0042, 0.0099, 0.0099 |
+# | step at which $\varepsilon = 10^{-8}$ takes over | 772, 40,122, 1,800 | 737, 38,488, 1,760 |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

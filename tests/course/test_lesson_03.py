@@ -7,9 +7,16 @@ import torch
 from course import exercises
 from mini_attn import data, models, optim, svm, train
 
-steepest_step, best_orders, longest_step, adam_step, muon_margin = (
+steepest_step, best_orders, safe_step, adam_step, muon_margin = (
     spec.reference for spec in exercises.exercises("03")
 )
+
+
+POINTS = np.array([
+    [2.9, -0.4], [1.8, 0.8], [1.7, 1.0], [1.8, 3.1], [2.3, 3.6], [1.9, 2.5],
+    [2.1, 2.0], [2.8, 2.9], [2.0, 3.3], [2.7, 1.3], [3.2, 0.9], [3.4, 2.0],
+])  # fmt: skip
+"""The lesson's twelve."""
 
 
 @pytest.fixture(params=range(3))
@@ -110,9 +117,20 @@ def test_the_polynomial_acts_on_singular_values(lesson):
 
 
 def test_the_waves_stay_near_one(lesson):
-    """Figure 5: from 0.002 on, Muon's polynomial ends between 0.68 and 1.20."""
+    """Figure 4: from 0.002 on, Muon's polynomial ends between 0.68 and 1.20."""
     band = lesson["becomes"](np.geomspace(0.002, 1, 5000))
     assert (round(band.min(), 2), round(band.max(), 2)) == (0.68, 1.2)
+
+
+def muon_run(lesson, points):
+    """The margins after 1,500 of Muon's steps, and minus the gradient over L at step 500."""
+    W = kept = np.zeros((len(points), *points.shape[2:]))
+    for t in range(1500):
+        q = lesson["weights"](np.einsum("snjl,sjl->sn", points, W))
+        M = np.einsum("sn,snjl->sjl", q, points)
+        W = W + 0.05 * lesson["orthogonalise"](M)
+        kept = M if t == 499 else kept
+    return np.einsum("snjl,sjl->sn", points, W).min(axis=1) / np.linalg.norm(W, 2, axis=(1, 2)), kept
 
 
 def test_muons_margin_on_other_problems(lesson):
@@ -121,16 +139,20 @@ def test_muons_margin_on_other_problems(lesson):
         rng = np.random.default_rng(seed)
         points, truth = rng.normal(size=(6, 12, *shape)), rng.normal(size=(6, 1, *shape))
         points *= np.sign((points * truth).sum(axis=(2, 3), keepdims=True))
-        W = kept = np.zeros((6, *shape))
-        for t in range(1500):
-            q = lesson["weights"](np.einsum("snjl,sjl->sn", points, W))
-            M = np.einsum("sn,snjl->sjl", q, points)
-            W = W + 0.05 * lesson["orthogonalise"](M)
-            kept = M if t == 499 else kept
-        margins = np.einsum("snjl,sjl->sn", points, W).min(axis=1) / np.linalg.norm(W, 2, axis=(1, 2))
+        margins, kept = muon_run(lesson, points)
         foretold = [muon_margin(sigma)[0] for sigma in np.linalg.svd(kept, compute_uv=False)]
         np.testing.assert_allclose(margins, foretold, rtol=0.03)
         assert np.median(np.abs(foretold / margins - 1)) < 0.005
+
+
+def test_muons_margin_of_small_square_matrices_is_not_foretold(lesson):
+    """Of six problems of 4 x 4 matrices the forecast misses one by a quarter or more."""
+    rng = np.random.default_rng(1)
+    points, truth = rng.normal(size=(6, 12, 4, 4)), rng.normal(size=(6, 1, 4, 4))
+    points *= np.sign((points * truth).sum(axis=(2, 3), keepdims=True))
+    margins, kept = muon_run(lesson, points)
+    foretold = [muon_margin(sigma)[0] for sigma in np.linalg.svd(kept, compute_uv=False)]
+    assert 0.25 < np.abs(foretold / margins - 1).max() < 0.3
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -139,7 +161,7 @@ def test_sign_descent_is_trapped_from_the_longest_safe_step_on(lesson, seed):
     rng = np.random.default_rng(seed)
     pair = rng.uniform(0.3, 3, (2, 2))
     pair = (pair if np.linalg.det(pair) > 0 else pair[::-1]) * [[1, -1], [-1, 1]]
-    safe, growth = longest_step(*pair), []
+    safe, growth = safe_step(*pair), []
     for share in (0.98, 1.02, 1.05):
         path = lesson["descend"](pair, lambda w, g, eta: w - eta * np.sign(g), np.full(20_000, share * safe))
         growth.append((np.abs(path[-1]).max() - np.abs(path[9_999]).max()) / (10_000 * share * safe))
@@ -155,7 +177,8 @@ def test_epsilon_takes_over_by_a_law_of_differences(lesson, seed, n, d):
     """From epsilon = 1e-8 to 1e-16 it takes log(1e8) / nu steps: within 1.5 percent, in all settings.
 
     Other seeds and another size than the lesson's. The rival, full steps, is off by more where it predicts
-    another number (eta mu_hat and nu differ by more than three percent).
+    another number (eta mu_hat and nu differ by more than three percent). The estimate of the first step
+    itself, which starts from mu_hat, is up to 11 percent late.
     """
     A = lesson["random_points"](seed, n, d)
     mu_hat = lesson["largest_margin"](A, np.inf)[1]
@@ -168,8 +191,43 @@ def test_epsilon_takes_over_by_a_law_of_differences(lesson, seed, n, d):
         foretold, rival = np.log(1e8) / nu, np.log(1e8) / (eta * mu_hat)
         assert second - first == pytest.approx(foretold, rel=0.015)
         assert second < len(path)
+        assert 0.89 < first / (np.log(mu_hat * 1e8) / nu) < 1
         if rival < 0.97 * foretold:
             assert abs(second - first - foretold) < abs(second - first - rival)
+
+
+@pytest.mark.parametrize(
+    ("eta", "fall", "least", "most"),
+    [(0.005, 0.0217, 0.0, 0.07), (0.05, 0.204, 0.88, 1), (0.1, 0.373, 0.98, 1)],
+)
+def test_adams_first_squares_make_up_the_mean_after_long_steps(lesson, eta, fall, least, most):
+    """At first g_t falls by about e^-(4.3 eta) a step; the first ten squares' share at step 100 follows."""
+    A = POINTS
+    assert lesson["dual_norm"](A.mean(axis=0), np.inf) == pytest.approx(4.3)
+    path = lesson["adam"](A, 100, eta)[:, 0]
+    g = np.exp(-np.vstack([np.zeros(2), path[:-1]]) @ A.T) @ A / 12
+    assert (
+        np.log(g[0, 0] / g[5, 0]) / 5 == pytest.approx(fall, rel=0.01) == pytest.approx(4.3 * eta, rel=0.15)
+    )
+    squares = g**2 * 0.95 ** np.arange(99, -1, -1)[:, None]
+    share = squares[:10].sum(axis=0) / squares.sum(axis=0)
+    assert least < share.min() <= share.max() < most
+
+
+def test_the_theorem_promises_nothing_to_most_runs_on_the_clouds(lesson):
+    """After 5,000 steps of 1 / sqrt(t) its right-hand side is negative in 13 of 15 runs, near 0 in two.
+
+    For steps of 1 on the twelve points the first part of the shortfall alone exceeds the margin.
+    """
+    shares, etas = [], 1 / np.sqrt(np.arange(1, 5_001))
+    for rho in (1.0, 2.0, np.inf):
+        for cloud in (lesson["random_points"](seed, 20, 6) for seed in range(5)):
+            a_max = lesson["dual_norm"](cloud, rho).max()
+            shortfall = (a_max**2 * (etas**2).sum() / 2 + np.log(20)) / etas.sum()
+            shares.append(1 - shortfall / lesson["largest_margin"](cloud, rho)[1])
+        assert lesson["dual_norm"](POINTS, rho).max() ** 2 / 2 > lesson["largest_margin"](POINTS, rho)[1]
+    assert sum(share < 0 for share in shares) == 13
+    assert max(shares) < 0.1
 
 
 def test_adam_outlives_underflow(lesson):
