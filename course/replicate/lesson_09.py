@@ -1,5 +1,6 @@
 """Lesson 09 at length: head and prompt trained together on random problems, and the SVMs they go to."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +22,62 @@ def problems(trials, shape, **cell):
         for first in range(0, trials, 120)
     ]
     return [torch.cat([getattr(tokens, part) for tokens in drawn]).numpy() for part in "Xy"]
+
+
+def _at_choice(X, y, choice):
+    """Tensors of the keys, labels and choice, the solved label SVM, the outputs at it, and S."""
+    keys, labels, selected = torch.tensor(X), torch.tensor(y), torch.tensor(choice)
+    x = keys.gather(-2, selected[..., None, None].expand(*selected.shape, 1, keys.shape[-1])).squeeze(-2)
+    head = svm.solve(svm.label_problem(x, labels))
+    u = labels * (x @ head.value[..., None]).squeeze(-1)
+    return keys, labels, selected, head, u, u < 1 + 1e-4
+
+
+def two_svms(X, y, choice):
+    """The Att-SVM's and the relaxed solution, (R, d) each, outputs u* at v_mm, (R, n), and ||v_mm||, (R,).
+
+    Args:
+        X, y, choice: R runs, (R, n, T, d), (R, n) and (R, n), integers.
+    """
+    keys, _, selected, head, u, S = _at_choice(X, y, choice)
+    solved = [svm.solve(svm.token_problem(keys, selected, side.to(u))).value for side in (S | True, S)]
+    return [part.numpy() for part in (*solved, u, head.value.norm(dim=-1))]
+
+
+def lead_errors(law, p, X, y, choice):
+    """The largest error of `law`, exercise 09.3, in the leads of the comparisons that push, for each run:
+    at two steps, at the second with g = 1, and whether every sequence is in S, 1 or 0.
+
+    A run is left out where p chooses otherwise at the second step, a further condition of section 9.5 fails,
+    a multiplier or a g is below 1e-3, or fewer than two comparisons push.
+
+    Args:
+        law: of g, mu and lam, (m,) each; the multipliers carry a factor. p: (2, R, d). The rest: see
+            `two_svms`.
+    """
+    keys, labels, selected, head, _, S = _at_choice(X, y, choice)
+    problem = svm.token_problem(keys, selected, S.to(keys))
+    prompt = svm.solve(problem)
+    p = torch.tensor(p)
+    same = ((keys @ p[1][:, None, :, None]).squeeze(-1).argmax(-1) == selected).all(-1)
+    i = torch.arange(X.shape[1]).repeat_interleave(X.shape[2] - 1)  # the sequence of each comparison
+    v_mm, p_rel = (solved.value[..., None] for solved in (head, prompt))
+    equal = (problem.a @ p_rel).squeeze(-1) < problem.r + 1e-5
+    factors = labels[:, i] * (problem.a @ v_mm).squeeze(-1)
+    errors = []
+    for k in same.nonzero().squeeze(-1).tolist():
+        push, out = equal[k] & S[k][i], prompt.dual[k][~S[k][i]]
+        a, g, mu, lam = problem.a[k][push], factors[k][push], head.dual[k][i[push]], prompt.dual[k][push]
+        least = min(g.min(), lam.min(), head.dual[k][S[k]].min())
+        if least < 1e-3 or (out > 1e-6).any() or len(a) < 2 or torch.linalg.matrix_rank(a) < len(a):
+            continue
+        leads = a @ p[:, k].mT
+        rest = (leads - leads.min(0).values).mT.numpy()
+        g, mu, lam = (part.numpy() for part in (g, mu, lam))
+        first, second = abs(rest - law(g, mu, lam)).max(axis=1)
+        plain = abs(rest[1] - law(np.ones(len(g)), mu, lam)).max()
+        errors.append([first, second, plain, float(S[k].all())])
+    return errors
 
 
 def train_both(tokens, ratio, steps, lr=0.1):
