@@ -360,7 +360,7 @@ ENCLOSED = Exercise(
     title="Where a penalty stops",
     points=3,
     minutes=10,
-    difficulty=3,
+    difficulty=2,
     reference=enclosed,
     cases=_rests,
     compare=Compare(rtol=1e-4),

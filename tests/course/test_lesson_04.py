@@ -209,6 +209,53 @@ def test_a_smaller_start_stalls_longer(d, lesson):
     assert (c >= 1 - 1e-9).all()
 
 
+@pytest.mark.parametrize(("seed", "d"), [(2000, 10), (3000, 10), (4000, 6), (5000, 16)])
+def test_a_large_start_keeps_the_margin_of_entries_up_to_its_scale(seed, d, lesson):
+    """Section 4.6, other surveys: until sigma_1 is beta^2 / 2. A start between is nearest far out."""
+    Y, starts = lesson["tables"](range(seed, seed + 10), d)[1], np.array([30, 10, 0.1])
+    largest = lesson["solve"](Y)[1]
+    pairs = lesson["follow"](*lesson["begin"](starts, Y), Y, [1, 3, 10, 30, 100, 300])
+    W = pairs[0] @ pairs[1].mT
+    entries, reached = (np.median(lesson["nearness"](w, Y, largest), axis=-1) for w in (Y, W))
+    scaled = np.median(np.linalg.norm(W, 2, (-2, -1)), axis=-1) / (starts**2 / 2)
+    early = scaled < 0.5
+    assert early[:, :2].any(0).all()
+    np.testing.assert_allclose(reached[early], entries, atol=0.006)
+    assert (reached[(scaled > 4) & (starts > 1)] > entries + 0.03).all()
+    assert reached[-1].argmax() == 2
+
+
+@pytest.mark.parametrize(("seed", "d"), [(2000, 10), (4000, 6), (5000, 16)])
+def test_a_smoothed_margin_over_the_cost_climbs_from_every_start(seed, d, lesson):
+    """Section 4.6: once L < log(2) / n. The cost exceeds the nuclear norm by at most d beta^2 / 2."""
+    Y, starts = lesson["tables"](range(seed, seed + 10), d)[1], [30, 10, 0.1, 1e-3]
+    U, V = lesson["follow"](*lesson["begin"](starts, Y), Y, [1, 3, 10, 30, 100, 300])
+    W, cost = U @ V.mT, ((U**2).sum((-2, -1)) + (V**2).sum((-2, -1))) / 2
+    total = np.where(Y == 0, 0, np.logaddexp(0, -Y * W)).sum((-2, -1))  # n L
+    smoothed = -np.log(np.expm1(total)) / cost
+    counts = (total < np.log(2))[:-1]
+    assert counts[1:].all()
+    assert (np.diff(smoothed, axis=0) > 0)[counts].all()
+    beyond = cost - np.linalg.norm(W, "nuc", (-2, -1))
+    assert (beyond < 1.01 * d * np.square(starts)[:, None] / 2 + 0.01 * cost).all()
+
+
+def test_a_penalty_is_nearer_at_equal_digits_not_in_equal_steps(lesson):
+    """Section 4.7, other surveys: medians at epsilon = 1e-4, 8,500 steps; then the flow at 3 digits."""
+    Y = lesson["tables"](range(2000, 2020))[1]
+    largest, pair = lesson["solve"](Y)[1], lesson["begin"]([0.1], Y)
+    held, free = (
+        rest(lesson, *pair, Y, eps, (500, 8000))[0]
+        if eps
+        else run(lesson, *pair, Y, np.repeat([4, 48], [500, 8000]), [8500])[0, 0]
+        for eps in (1e-4, 0)
+    )
+    flow = (lambda U, V: U @ V.mT)(*lesson["follow"](*pair, Y, [3]))[0, 0]
+    held, free, flow = (lesson["nearness"](W, Y, largest) for W in (held, free, flow))
+    assert np.median(free) > np.median(held) > np.median(flow)
+    assert (free > held).sum() > 10
+
+
 def by_stretches(lesson, Y):
     """From 30 to 300 digits: each stretch's exponent with its own pair, c at both its ends, its length."""
     digits = [30, 40, 55, 75, 100, 135, 180, 240, 300]
