@@ -36,7 +36,10 @@ WAYS = (
     *("W by Adam", "K and Q by descent", "free W"),
 )
 LADDER = ("W by descent", "W by Adam", "K and Q by Adam", "W and the rest by Adam")  # in one transformer
+OTHERS = {"soft": "soft targets", "entropy": "entropy"}  # losses of its first way
 RUNGS = (0.5, 1.0)  # distances at which these are looked at
+SHARES = (0.5, 0.75, 1.0)  # of the way to the minimum of soft targets
+AFAR = 12.0  # lengths of W_0 that labels alone go
 RIVALED = tuple(rival + far for far in (", 0.25", ", 0.5", ", 1", "") for rival in RIVALS.values())
 
 
@@ -593,6 +596,65 @@ def ladder(way, n=ASKED, steps=STEPS, *, trials, seed):
     return {name: torch.stack(parts, 1).float() for name, parts in found.items()}
 
 
+def other_losses(loss, n=ASKED, steps=STEPS, *, trials, seed):
+    """W by descent in the transformers of `ladder`, in other losses than that of labels: (runs, RUNGS, ...).
+
+    Args:
+        loss: "soft", the targets of `aimed_at`, or "entropy", of attention over these n digits, in the mean.
+    """
+    train, valid, start = data("digits", trials, seed)
+    (X, real, y), (new, new_real, _) = ([part[:, :n] for part in some] for some in (train, valid))
+    generator, found = torch.Generator().manual_seed(seed), {}
+    P = {name: w.detach() for name, w in start.items() if name[0] not in "KQ"}
+    P |= {f"W{k}": net.matrix(start, k).detach().clone() for k in (0, 1)}
+
+    def value(P):
+        keep = []
+        z = net.forward(P, X, real, keep)
+        if loss == "soft":
+            return aimed_at(loss, y, z.shape[-1])(z)
+        return -sum((s * s.clamp_min(1e-30).log()).sum(-1).mean((1, 2, 3)) for _, s in keep)
+
+    def gone(k):
+        moved, size = (W.norm(dim=(-2, -1)) for W in (centred(P, k) - centred(start, k), centred(start, k)))
+        return (moved / size).mean(-1)
+
+    going = torch.ones(len(RUNGS), 2, trials, dtype=torch.bool)
+    thens = [[copied(P) for _ in (0, 1)] for _ in RUNGS]
+    step = descent(P, value, ["W0", "W1"], 0.03 * math.sqrt(2 * P["W0"].shape[1]))
+    for _ in range(steps):
+        step()
+        for far, then, on in zip(RUNGS, thens, going, strict=True):
+            for k in (0, 1):
+                for name in ("W0", "W1"):
+                    then[k][name] = torch.where(on[k].view(-1, 1, 1, 1), P[name].detach(), then[k][name])
+                on[k] &= gone(k) < far
+        if not going.any():
+            break
+    slopes = first_slopes(start, lambda P: value(P).sum(), 2)
+    for weights in thens:
+        layers = {}
+        for k, then in enumerate(weights):
+            a, W_0 = reads(then, X, real)[k], centred(start, k)
+            judges = (a, real), (reads(then, new, new_real)[k], new_real)
+            moved, R = centred(then, k) - W_0, unit(of_tokens(a, real, W_0.shape[1], generator))
+            far = moved.norm(dim=(-2, -1))
+            rivals = {"free_": far[..., None, None] * R, "pair_": moved_by_slopes(*pair(start, k), R, far)}
+            for who, way in {"": moved, **rivals}.items():
+                fits = [soft_svm(tokens, are, choice(W_0 + way, tokens, are)) for tokens, are in judges]
+                values = {"to_first": cosine(way, slopes[k]), "judges": cosine(*fits)}
+                values["moved"] = far / W_0.norm(dim=(-2, -1))
+                for name, fitted in zip(("seen", "unseen"), fits, strict=True):
+                    values |= {f"own_{name}": cosine(way, fitted), f"first_{name}": cosine(slopes[k], fitted)}
+                for name, cosines in values.items():
+                    layers.setdefault(who + name, []).append(cosines)
+            fallen = 1 - value(then).detach() / value(start).detach()
+            layers.setdefault("gone", []).append(fallen[:, None].expand_as(far))
+        for name, parts in layers.items():
+            found.setdefault(name, []).append(torch.stack(parts, 1))
+    return {name: torch.stack(parts, 1).float() for name, parts in found.items()}
+
+
 def untrained_pairs(far, *, trials, seed):
     """Nuclear: cosines of untrained keys and queries on 16 sentences to the nuclear SVM of what they select.
 
@@ -657,15 +719,84 @@ def few_layers(trials, seed, d=32):
     return *start, READOUT * P["read"], y, *(judges[who][0] for who in ("seen", "unseen"))
 
 
+def partings(p, *, trials, seed):
+    """W by descent in the linear layers of `few_layers`, with soft targets and with labels, on the way.
+
+    Soft targets go until W stands still, and labels as far, in each layer. Both are looked at where they have
+    gone each of SHARES of this way. With p = 1, labels alone go `AFAR` lengths of W_0.
+
+    Args:
+        p: the label's share of the targets.
+
+    Returns:
+        Of labels and soft targets, (trials, SHARES, 2): the gap, the distance in lengths of W_0, and the cosine to
+        S. Of both, (trials, SHARES): their cosine; and "slope", at the soft end in that of the start, (trials,).
+    """  # noqa: E501
+    W_0, _, _, v, y, x_ten, x_new = few_layers(trials, seed)
+    size, a, found = W_0.norm(dim=(1, 2)), math.sqrt(W_0.shape[-1]) * x_ten, {}
+
+    def loss(W, p):
+        yf = y * (((a @ W[:, None].mT @ a.mT).softmax(-1) @ a).mean(2) @ v)[..., 0]
+        return (p * softplus(-yf) + (1 - p) * softplus(yf)).mean(-1)
+
+    def pull(W, p):
+        W = W.clone().requires_grad_()
+        return -torch.autograd.grad(loss(W, p).sum(), W)[0]
+
+    def descended(p, steps, fars):
+        """W at the first step at which it has gone each of `fars`, or at the last. Steps as on the page."""
+        W, now, stride = W_0, loss(W_0, p), torch.full_like(size, 0.03)
+        thens, going = [W_0 for _ in fars], [torch.ones_like(size, dtype=torch.bool) for _ in fars]
+        for _ in range(steps):
+            there = W + stride[:, None, None] * unit(pull(W, p))
+            then = loss(there, p)
+            falls = then < now
+            W, now = torch.where(falls[:, None, None], there, W), torch.where(falls, then, now)
+            stride = torch.where(falls, 1.2 * stride, stride / 2).clamp(max=0.03)
+            for k, far in enumerate(fars):
+                thens[k] = torch.where(going[k][:, None, None], W, thens[k])
+                going[k] &= (W - W_0).norm(dim=(1, 2)) < far
+            if not any(on.any() for on in going):
+                break
+        return thens
+
+    def looked_at(W, p):
+        moved, G, fits = W - W_0, unit(pull(W_0, p)), []
+        for x in (x_ten, x_new):
+            selected = (x @ W[:, None].mT @ x.mT).argmax(-1)
+            fits.append(svm.solve_soft(x, selected, C=1.0, tol=1e-3).value)
+        N = moved - (moved * G).sum((1, 2), keepdim=True) * G
+        gap = (cosine(N, fits[0]) - cosine(N, fits[1])) / (1 - cosine(*fits))
+        whole = fits[0] - (fits[0] * G).sum((1, 2), keepdim=True) * G  # if the movement were S itself
+        most = (cosine(whole, fits[0]) - cosine(whole, fits[1])) / (1 - cosine(*fits))
+        away = moved.norm(dim=(1, 2)) / size
+        return {"gap": gap, "moved": away, "to_svm": cosine(moved, fits[0]), "most": most}
+
+    steps, far = (1000, AFAR * size) if p == 1 else (400, torch.full_like(size, math.inf))
+    (end,) = descended(p, steps, [far])
+    way = (end - W_0).norm(dim=(1, 2))
+    fars = [share * way for share in SHARES]
+    softs = [*descended(p, steps, fars[:-1]), end]
+    labels = descended(1.0, steps, fars) if p < 1 else softs
+    for soft, label in zip(softs, labels, strict=True):
+        both = looked_at(label, 1.0), looked_at(soft, p)
+        for name in both[0]:
+            found.setdefault(name, []).append(torch.stack([one[name] for one in both], 1))
+        found.setdefault("alike", []).append(cosine(label - W_0, soft - W_0))
+    slope = pull(end, p).norm(dim=(1, 2)) / pull(W_0, p).norm(dim=(1, 2))
+    return {name: torch.stack(parts, 1).float() for name, parts in found.items()} | {"slope": slope.float()}
+
+
 def cases(name):
     """What 18.5 and 18.6 compare: (where, what) -> cosines by ten learned and ten unseen, (2, runs, heads).
 
     "what" is one of WAYS or RIVALED in the linear layer "d = 32", "labels", "soft targets" or one of RIVALS
     in transformers on "digits" or "sentences", and "digits" or one of RIVALS, with ", 0.5" or ", 1", where
-    one of LADDER is trained of a transformer. For "to_first", "judges" and "moved" (in lengths of W_0):
-    (runs, heads).
+    one of LADDER is trained of a transformer, or "W by descent, " with a loss of OTHERS. For "to_first",
+    "judges" and "moved" (in lengths of W_0): (runs, heads).
     """
-    ten, layer, rivals, rungs = (measured(f"18.{one}").load() for one in ("ten", "layer", "rivals", "ladder"))
+    names = ("ten", "layer", "rivals", "ladder", "losses")
+    ten, layer, rivals, rungs, losses = (measured(f"18.{one}").load() for one in names)
 
     def of(cell, rival=""):
         if name in ("moved", "to_first", "judges"):
@@ -681,8 +812,10 @@ def cases(name):
         parts["soft targets"] = of(cell)[..., AIMS.index("soft"), :, :]
         parts |= {what: of(cell, rival) for rival, what in named.items()}
         found |= {(tokens, what): x.reshape(*x.shape[:-2], -1) for what, x in parts.items()}
-    for way, (rival, what) in itertools.product(LADDER, ({"": "digits"} | named).items()):
-        x = of(rungs.sel(way=way), rival)
+    trained = {way: rungs.sel(way=way) for way in LADDER}
+    trained |= {f"W by descent, {what}": losses.sel(loss=loss) for loss, what in OTHERS.items()}
+    for (way, cell), (rival, what) in itertools.product(trained.items(), ({"": "digits"} | named).items()):
+        x = of(cell, rival)
         parts = {f"{what}, {far:g}": x[..., at, :, :] for at, far in enumerate(RUNGS)}
         found |= {(way, what): x.reshape(*x.shape[:-2], -1) for what, x in parts.items()}
     return found
@@ -737,6 +870,16 @@ MEASURED = [
         minutes=4,
     ),
     Measured(
+        "18.losses",
+        "The first of them with two other losses: soft targets, and the entropy of attention.",
+        other_losses,
+        {"loss": ["soft", "entropy"]},
+        trials=20,
+        batch=5,
+        paired=("loss",),
+        minutes=2,
+    ),
+    Measured(
         "18.layer",
         "One linear layer on ten sentences, its W or keys and queries trained, at two sizes.",
         one_layer,
@@ -753,6 +896,15 @@ MEASURED = [
         trials=20,
         batch=5,
         minutes=1,
+    ),
+    Measured(
+        "18.partings",
+        "One linear layer with soft targets until W stands still, and with labels as far.",
+        partings,
+        {"p": [0.8, 0.9, 0.95, 0.99, 1.0]},
+        trials=100,
+        batch=20,
+        minutes=4,
     ),
     Measured(
         "18.apart",

@@ -79,6 +79,41 @@ def test_the_gap_of_a_movement_is_its_definition(lesson):
         torch.testing.assert_close(lesson["gap_of"](moved, 3 * G, *lesson["svms"](moved)), expected)
 
 
+def test_the_stored_layers_descend_as_on_the_page(lesson):
+    """The gaps of both losses at the soft minimum, and on the way, by the page's own functions."""
+    W_0, _, _, v, y, x_ten, x_new = stored.few_layers(2, seed=9)
+    found, names = stored.partings(0.8, trials=2, seed=9), ("W_0", "v", "y", "x_ten", "x_new")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in zip(names, (W_0, v, y, x_ten, x_new), strict=True):
+            patch.setitem(lesson["svms"].__globals__, name, value)
+        end = lesson["descended"](0.8, 400)
+        for k, share in enumerate(stored.SHARES):
+            far = share * lesson["length"](end - W_0)
+            soft = end if share == 1 else lesson["descended"](0.8, 400, far)
+            both = lesson["descended"](1.0, 400, far), soft
+            for at, (W, p) in enumerate(zip(both, (1.0, 0.8), strict=True)):
+                gap = lesson["gap_of"](W - W_0, lesson["pull"](W_0, p), *lesson["svms"](W - W_0))
+                torch.testing.assert_close(found["gap"][:, k, at], gap.float(), atol=1e-3, rtol=0)
+                away = lesson["length"](W - W_0) / lesson["length"](W_0)
+                torch.testing.assert_close(found["moved"][:, k, at], away.flatten().float())
+
+
+def test_other_losses_are_of_the_networks_of_the_ladder():
+    """Both start from the same networks, and reach the same distances, with the same free W at first."""
+    ladder, other = (stored.measured(f"18.{name}").load() for name in ("ladder", "losses"))
+    ladder = ladder.sel(way="W by descent")
+    for loss in stored.OTHERS:
+        cell = other.sel(loss=loss)
+        for at, far in enumerate(stored.RUNGS):
+            means = cell.moved.values[:, at].mean(-1)
+            assert (means >= far).all()
+            assert (means < far + 0.05).all()
+        assert (cell.gone.values[:, 0] < cell.gone.values[:, 1]).all()
+        assert (cell.gone.values < 1).all()
+        free = [x.free_own_seen.values[:, 0, 0] for x in (ladder, cell)]  # layer 1 reads what nobody moved
+        assert np.corrcoef(*(x.ravel() for x in free))[0, 1] > 0.5
+
+
 def test_the_gap_of_n_is_in_units_of_the_svms_own(lesson):
     rng = np.random.default_rng(0)
     seen, unseen, first = rng.uniform(0.1, 0.5, size=(3, 20, 3))
@@ -107,14 +142,14 @@ def test_the_cases_are_whole():
     own, moved, judges = (stored.cases(name) for name in ("own", "moved", "judges"))
     assert [*own] == [*moved] == [*judges]
     layers = {*stored.WAYS, *stored.RIVALED}
-    rungs = len(stored.LADDER) * len(stored.RUNGS)
+    rungs = (len(stored.LADDER) + len(stored.OTHERS)) * len(stored.RUNGS)
     soft = 2  # soft targets, on digits and on sentences: without rivals
     assert len(own) == len(layers) + (2 + rungs) * (1 + len(stored.RIVALS)) + soft
     for (place, what), values in own.items():
         assert values.shape == (2, 20, 1 if place[0] == "d" and "=" in place else 8)
         assert np.isfinite(values).all()
         assert values.shape[1:] == moved[place, what].shape == judges[place, what].shape
-        assert (judges[place, what] < 0.95).all()
+        assert (judges[place, what] < (0.99 if place.endswith("entropy") else 0.95)).all()
 
 
 def weights_of(P):

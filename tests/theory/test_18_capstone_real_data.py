@@ -135,7 +135,7 @@ def test_a_layer_leads_a_free_w_at_other_prices(d, price, seed):
 
 @pytest.mark.parametrize(("d", "seed"), [(32, 89), (48, 91)])
 def test_a_loss_with_a_minimum_leads_a_free_w_too_and_so_does_the_entropy(d, seed):
-    """The negative control of 18.5, and 18.8's descent in the entropy of attention, which knows no label."""
+    """The negative control of 18.5, and 18.6's descent in the entropy of attention, in a linear layer."""
     W_0, _, _, v, y, *judges = stored.few_layers(10, seed, d=d)
     x, size = judges[0], W_0.norm(dim=(1, 2), keepdim=True)
     real = torch.ones(x.shape[:3], dtype=torch.bool)
