@@ -251,8 +251,10 @@ def _angle_cases(rng):
             held = _angle(mu / np.sqrt(mu_bar * B))
             if lowest:
                 fits = abs(direct - between) < 1e-6 and last > 3 and old < 80 and direct < 80
+                fits = fits and (len(cases) == 1 or mu_bar > 1.02 * mu)
             else:
                 fits = last > 3 and old > last + 2 and between + old < 80 and held > between + last + 3
+                fits = fits and (len(cases) < 4 or between + old > direct + 1)
             if fits:
                 cases.append((rng.uniform(2, 5) * w, lam, A))
                 break

@@ -154,10 +154,18 @@ def _falls(rho, c):
     return -2 * min(1.0, (1 + c) / (rho - 1))
 
 
+def _falls_where(border):
+    return lambda rho, c: -2.0 if rho < border(c) else -2 * (1 + c) / (rho - 1)
+
+
 def _falls_cases(rng):
-    fixed = ((3.0, 0.0), (1.5, 0.0), (3.0, 0.5), (2.0, 0.5), (1.1, 0.5), (5.0, 1.0))
-    drawn = [float(rng.uniform(*ends)) for ends in ((1.15, 1.45), (0.2, 0.8), (4.2, 4.8), (0.2, 0.8))]
-    return [*fixed, tuple(drawn[:2]), tuple(drawn[2:])]
+    """The third and fourth input, below and above the border 2 + c, are in the other order of rho."""
+    steep, shallow, far = rng.uniform((0.7, 0.2, 1.2), (0.9, 0.3, 1.8))
+    below = 2 + steep * rng.uniform(0.8, 0.9), steep
+    above = 2 + shallow * rng.uniform(1.2, 1.4), shallow
+    low, high = (rng.uniform((rho, 0.2), (rho + 0.5, 0.8)) for rho in (1.1, 4.2))
+    cases = [(3, 0), (1.5, 0), below, above, (3, 0.5), (2 + far + rng.uniform(0.5, 2), far), low, high]
+    return [(float(rho), float(c)) for rho, c in cases]
 
 
 FALLS = Exercise(
@@ -179,6 +187,13 @@ FALLS = Exercise(
         "The error in W is bounded: the tight leads are equal up to a constant. The zigzag is one in S.",
         lambda rho, c: -2 * (1 + c) / (rho - 1),
         "That is the constant in the leads alone. For rho < 2 + c the other error is larger: like 1/j.",
+        _falls_where(lambda c: 2),
+        "The border rho = 2 is for c = 0. Where do steps that grow begin to move a lead less and less?",
+        _falls_where(lambda c: 2 + 2 * c),
+        "At the border a step moves a lead by the same amount for ever: S's length j^(1 + c) to the power "
+        "1 / (rho - 1) - 1, times a step's j^c, is constant.",
+        lambda rho, c: -2 * min(1.0, (1 + min(c, 1)) / (rho - 1)),
+        "c may be larger than 1.",
         lambda rho, c: -2.0,
         "That is the error in S alone. For rho > 2 + c the length of W grows more slowly than j.",
         lambda rho, c: -2.0 * (1 + c if rho > 2 + c else 1),
