@@ -239,7 +239,11 @@ ANSWERS = {
     },
     "02.2": {
         "also_right": angle_in_torch,
-        "more_right": [angle_in_the_ball, angle_at_the_worst_largest_margin],
+        "more_right": [
+            angle_in_the_ball,
+            angle_at_the_worst_largest_margin,
+            lambda *given: angle_in_torch(*map(np.float32, given)),
+        ],
         "wrong": [
             angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), psi + arccos(bar / B))),
             angle_where(lambda mu, bar, B, psi: arccos(max(mu, bar) / B)),
@@ -255,6 +259,9 @@ ANSWERS = {
             angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), psi + arccos(np.sqrt(bar / B**2)))),
             angle_where(lambda mu, bar, B, psi: psi + arccos(np.sqrt(bar / B))),
             angle_where(lambda mu, bar, B, psi: min(arccos(mu / B), psi + arccos(bar / mu))),
+            angle_where(
+                lambda mu, bar, B, psi: arccos(mu / B) if mu > bar else psi + arccos((bar / B) ** 0.5)
+            ),
         ],
     },
     "02.3": {
