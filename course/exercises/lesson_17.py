@@ -260,7 +260,7 @@ def _clock_cases(rng):
 
     return [
         (np.array([5.0, 9.0]), np.array([-3.0, -4.0]), 1.0),
-        (np.array([5.0, 9.0, 11.0]), np.array([-3.0, -4.0, -3.5]), 0.5),  # on one stretch it rises
+        (np.array([5.0, 9.0, 11.0, 14.0]), np.array([-3.0, -4.0, -3.5, -4.0]), 0.5),  # on one it rises
         one(6, 0.3, 40),
         one(8, 0.15, 30),
         one(5, float(rng.uniform(0.05, 0.15)), 60),
@@ -300,12 +300,15 @@ def _bare_upper(way, log_g, eta):
         return float(np.log10((np.diff(way) * np.exp(u[1:]) / np.diff(u)).sum()))
 
 
-def _rising(way, log_g, eta):
-    with np.errstate(all="ignore"):
-        u = -np.asarray(log_g) - math.log(eta)
-        rise = np.diff(u)
-        logs = np.log(np.diff(way)) + u[1:] + np.log(-np.expm1(-rise)) - np.log(rise)
-        return float(np.logaddexp.reduce(logs) / LN10)
+def _rising(add=np.logaddexp.reduce):
+    def answer(way, log_g, eta):
+        with np.errstate(all="ignore"):
+            u = -np.asarray(log_g) - math.log(eta)
+            rise = np.diff(u)
+            logs = np.log(np.diff(way)) + u[1:] + np.log(-np.expm1(-rise)) - np.log(rise)
+            return float(add(logs) / LN10)
+
+    return answer
 
 
 CLOCK = Exercise(
@@ -356,9 +359,12 @@ CLOCK = Exercise(
         "The number overflows. Add up in logarithms, with np.logaddexp.reduce.",
         _bare,
         "Large numbers overflow: add up in logarithms, with np.logaddexp.reduce.",
-        _rising,
+        _rising(),
         "Where ||G|| rises, this takes the logarithm of a negative number: the integral is the larger "
         "exponential less the smaller one, over the size of the slope.",
+        _rising(lambda logs: np.logaddexp.reduce(logs[np.isfinite(logs)])),
+        "Stretches on which ||G|| rises count, too: there the integral is the larger exponential less the "
+        "smaller one, over the size of the slope.",
         _clock_by(mean=_no_lower_limit),
         "That is the antiderivative at the end of each stretch alone. Take off what it is at the start.",
         _bare_upper,
