@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 DOUBLE = np.dtype(np.float64)
-ROUNDING = 1e-9  # of the largest entry: imaginary parts as np.linalg.eigvals leaves them
+ROUNDING, SINGLE = 1e-9, 1e-5  # of the largest entry: imaginary parts as np.linalg.eigvals leaves them
 
 
 def as_array(value: Any) -> np.ndarray | None:
@@ -22,7 +22,8 @@ def as_array(value: Any) -> np.ndarray | None:
     array = _array(value)
     if array is not None and array.dtype.kind == "c":
         size = np.abs(array.real[np.isfinite(array)]).max(initial=0)
-        array = array.real if np.abs(array.imag).max(initial=0) <= ROUNDING * size else None
+        most = size * (SINGLE if array.dtype == np.complex64 else ROUNDING)
+        array = array.real if np.abs(array.imag).max(initial=0) <= most else None
     return array
 
 
