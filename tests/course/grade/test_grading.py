@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from course import exercises
 from course.check.checking import problem_with
 from course.check.trying import Outcome, run
 from course.grade import grading, released, submission
-from course.grade.sandbox import GraderError
+from course.grade.sandbox import GraderError, Limits
 
 START = "from course.exercise import exercise, check, todo\nimport numpy as np"  # as in `small`
 SQUARE = '@exercise("99.1")\ndef square(x):\n    return x**2'
@@ -163,6 +164,27 @@ def test_answers_told_by_counting_calls_earn_nothing(id):
     for k in range(5):
         pairs = zip(answers(f"of this year {k}"), by_heart, strict=True)
         assert any(problem_with(spec, wanted, Outcome(told.value)) for wanted, told in pairs)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check/checking",
+        "check/trying",
+        "grade/runner",
+        "grade/submission",
+        "exercises/points",
+        "exercises/lesson_02",
+    ],
+)
+def test_a_result_is_kept_no_longer_than_what_decides_it(name, monkeypatch):
+    lesson, read = released.lesson("02"), Path.read_text
+    one = submission.Submission("ada", "ada", None)
+    kept = grading._key(one, lesson, "s", Limits())
+    assert grading._key(one, lesson, "s", Limits()) == kept
+    changed = Path(grading.__file__).parents[1] / f"{name}.py"
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: read(path, **how) + "\n" * (path == changed))
+    assert grading._key(one, lesson, "s", Limits()) != kept
 
 
 def test_students_names_are_shown_as_text(lesson):
