@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ import numpy as np
 from course.check.values import fresh, unchanged
 
 ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}  # as numpy begins
+
+_UNHEARD = threading.Lock()
 
 
 class NotAttempted(Exception):
@@ -44,18 +47,19 @@ class _FirstLines(io.StringIO):
 def unheard() -> Iterator[None]:
     """Without what compiled code writes to file descriptor 2, past Python: LAPACK complains there of inf and
     nan, which a search for a pattern brings about."""
-    try:
-        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    except OSError:  # there is no descriptor 2
+    if not _UNHEARD.acquire(blocking=False):  # another thread put descriptor 2 away, and puts it back
         yield
         return
-    try:
-        os.dup2(nowhere, 2)
+    with contextlib.ExitStack() as back:
+        back.callback(_UNHEARD.release)
+        with contextlib.suppress(OSError):  # there is no descriptor 2, or none left
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            back.callback(os.close, nowhere)
+            kept = os.dup(2)
+            back.callback(os.close, kept)
+            os.dup2(nowhere, 2)
+            back.callback(os.dup2, kept, 2)
         yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def run(function: Callable, arguments: tuple, names: list[str]) -> Outcome:
