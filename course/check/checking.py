@@ -6,6 +6,7 @@ function away, and the solutions are in the repository. The grader draws other i
 
 from __future__ import annotations
 
+import dataclasses
 import dis
 import functools
 import inspect
@@ -13,7 +14,6 @@ import itertools
 import linecache
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -30,7 +30,7 @@ from course.check.wording import brief, kind
 SECONDS = 0.3  # of the processor's time, to try a misconception on further inputs
 
 
-@dataclass
+@dataclasses.dataclass
 class Verdict:
     """The result of checking one function: solved or not, and the text that `check` prints."""
 
@@ -56,9 +56,11 @@ def verdict(spec: Exercise, function: Callable, seed: int = PUBLIC_SEED) -> Verd
     if not any(problems):
         return Verdict(True, f"✓ {label}: right on all {len(cases)} inputs.")
     with unheard():
-        message = recognise(spec, cases, outcomes, problems, own)
+        exact, loose = (_with(spec, near) for near in (False, True))
+        message = recognise(exact, cases, outcomes, problems, own)
         if message is None and not any(TOO_COARSE in problem for problem in problems if problem):
-            message = pattern(spec, own, cases, expected, outcomes)
+            message = pattern(exact, own, cases, expected, outcomes)
+        message = message or recognise(loose, cases, outcomes, problems, own)
     where = next(index for index, problem in enumerate(problems) if problem)
     lines = [f"✗ {label}: not right yet. On input {where + 1} of {len(cases)}:"]
     lines += _inputs(spec, cases[where])
@@ -109,6 +111,12 @@ def problem_with(spec: Exercise, expected: Outcome, outcome: Outcome) -> str | N
     return problem
 
 
+def _with(spec: Exercise, near: bool) -> Exercise:
+    """An exercise with those misconceptions alone for which it is enough to be near, or with the others."""
+    chosen = [known for known in spec.misconceptions if (known.compare is not None) == near]
+    return dataclasses.replace(spec, misconceptions=chosen)
+
+
 def recognise(
     spec: Exercise,
     cases: list[tuple],
@@ -119,17 +127,17 @@ def recognise(
     """The sentence for a known misconception, or None if this is a new one.
 
     A misconception is recognised only if it gives the learner's answer on *every* input on which that answer
-    is wrong; of several, the one that gives it most often on the others too. Two wrong answers to a yes-or-no
-    question are always the same, so there it has to give the learner's answer on every input. With the
-    learner's function at hand, further inputs have to bear it out: one or two agree by chance too easily,
-    above all where an answer is 0.
+    is wrong; of several, the one that gives it most often on the others too, and one that only has to be near
+    comes last. Two wrong answers to a yes-or-no question are always the same, so there it has to give the
+    learner's answer on every input. With the learner's function at hand, further inputs have to bear it out:
+    one or two agree by chance too easily, above all where an answer is 0.
     """
     if any(TOO_COARSE in problem for problem in problems if problem):  # the formula may well be right
         return None
     tried = list(zip(cases, outcomes, problems, strict=True))
     tried.sort(key=lambda one: one[2] is None)  # most misconceptions differ on the first input that is wrong
     found = [(count, known) for known in spec.misconceptions if (count := _agreement(spec, known, tried))]
-    found.sort(key=lambda pair: -pair[0])
+    found.sort(key=lambda pair: (pair[1].compare is not None, -pair[0]))
     more = _further(spec, own) if found and own is not None else []
     return next((known.message for _, known in found if _borne_out(spec, known, more)), None)
 

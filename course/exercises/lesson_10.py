@@ -251,7 +251,7 @@ AXIS = Exercise(
         ),
         Misconception(
             _sampled,
-            "Close, but an average over samples, it seems. The exact one has two numbers: find them.",
+            "Close, but not exact. If it is an average over samples: the exact one has two numbers.",
             Compare(rtol=0, atol=0.2),  # whatever the draws
         ),
     ],

@@ -1,13 +1,14 @@
 """What is said of a wrong answer: on which input, what is wrong, and the misconception if it is known."""
 
 import dataclasses
+import errno
 import os
 
 import numpy as np
 import pytest
 import torch
 
-from course.check.checking import verdict
+from course.check.checking import problem_with, recognise, verdict
 from course.check.specification import PUBLIC_SEED, Compare, Exercise, Misconception
 from course.check.trying import run, unheard
 
@@ -102,6 +103,25 @@ def test_of_two_misconceptions_the_one_that_agrees_more_often_is_named():
     for known in (both, both[::-1]):
         spec = dataclasses.replace(MEAN, misconceptions=known)
         assert told(only_long, spec).endswith("Hint: Short ones.")
+
+
+def test_a_misconception_that_only_has_to_be_near_comes_last(monkeypatch):
+    near = Misconception(lambda X, w: mean_rows(X, w) + 0.01, "Close.", Compare(rtol=0, atol=0.5))
+
+    def only_long(X, w):
+        return mean_rows(X, w) + 0.1 * (len(w) > 2)
+
+    spec = dataclasses.replace(MEAN, misconceptions=[near, Misconception(only_long, "Long ones.")])
+    assert told(only_long, spec).endswith("Hint: Long ones.")
+    cases = spec.draw(1)
+    expected, given = ([run(f, case, spec.parameters) for case in cases] for f in (spec.reference, only_long))
+    problems = [problem_with(spec, *pair) for pair in zip(expected, given, strict=True)]
+    assert recognise(spec, cases, given, problems) == "Long ones."
+    assert told(lambda X, w: 1.01 * mean_rows(X, w), spec).endswith(
+        "Hint: Your answer is 1.01 times the right one."
+    )
+    monkeypatch.setattr("course.check.checking.pattern", lambda *_: None)
+    assert told(lambda X, w: 1.01 * mean_rows(X, w), spec).endswith("Hint: Close.")
 
 
 def test_a_misconception_is_named_only_if_further_inputs_bear_it_out():
@@ -339,3 +359,25 @@ def test_what_lapack_writes_in_a_search_is_not_heard(capfd):
     )
     assert not verdict(spec, lambda X, w: 3.3 * np.linalg.norm(X)).passed
     assert capfd.readouterr().err == ""
+
+
+def test_descriptor_2_comes_back_whoever_is_unheard_beside():
+    one, other, before = unheard(), unheard(), os.fstat(2)
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    other.__exit__(None, None, None)
+    assert os.path.samestat(os.fstat(2), before)
+
+
+def test_nothing_stays_open_where_descriptors_run_out(monkeypatch):
+    def none_left(*_):
+        raise OSError(errno.EMFILE, "too many open files")
+
+    for name in ("open", "dup", "dup2"):
+        opened = sorted(os.listdir("/proc/self/fd"))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, none_left)
+            with unheard():
+                pass
+        assert sorted(os.listdir("/proc/self/fd")) == opened
