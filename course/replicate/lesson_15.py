@@ -255,15 +255,18 @@ def choose(name, rho):
 
     Returns:
         test accuracy in %, (splits,), of the step size and the epoch chosen on validation; of those chosen on
-        test; of the last epoch, of the size that validation chooses there.
+        test; of the last epoch, of the size that validation chooses there; and whether the step size chosen
+        on validation is the smallest or the largest tried.
     """
     cell = measured(f"15.{name}").load().sel(rho=rho).transpose("trial", "doubling", ...)
     n = cell.examples.values[:, :1, :, None]  # (splits, 1, parts, 1)
     validation, test = cell.validation.values / n[:, :, 1], 100 * cell.test.values / n[:, :, 2]
     each = np.arange(len(test))
     best = validation.reshape(len(test), -1).argmax(axis=1)
+    size = best // validation.shape[2]  # its number in the grid
     at_end = test[each, validation[:, :, -1].argmax(axis=1), -1]
-    return test.reshape(len(test), -1)[each, best], test.max(axis=(1, 2)), at_end
+    extreme = (size == 0) | (size == validation.shape[1] - 1)
+    return test.reshape(len(test), -1)[each, best], test.max(axis=(1, 2)), at_end, extreme
 
 
 def redrawn(id) -> data.TokenData:

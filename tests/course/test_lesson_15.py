@@ -117,6 +117,25 @@ def test_the_data_sets_that_are_drawn_again_are_those_of_the_stored_runs():
     assert (found != choices).any(axis=-1).sum() <= 2
 
 
+def test_from_ten_times_as_far_out_in_S_long_steps_hold_what_they_lost_from_near():
+    found = measured("15.equal").load().sel(eta=0.1)
+    chosen, held = found.chosen.values, found.held.values.astype(bool)
+    could = found.better.values > 1.001
+    differ = (chosen[:, 0] != chosen[:, 1]).any(axis=-1) & could[:, [0, 1], [0, 1]].all(axis=-1)
+    lost = differ & could[:, 1, 0] & ~held[:, 1, 0]  # the choice of 2, given to 1.1
+    assert lost.sum() == 25
+    drawn = redrawn("15.equal")
+    tokens = data.TokenData(*(getattr(drawn, name)[torch.from_numpy(lost)] for name in "Xzyv"))
+    model, _ = descended(tokens, 2.0, STEPS, schedule=train.growing)
+    choice = kept(tokens, model)
+    assert (choice.numpy() != chosen[lost, 1]).any(axis=-1).sum() <= 1
+    lead = geometry.margins(model.logits(tokens), choice).amin((-2, -1))
+    for far, holds in ((1, 0), (10, 25)):  # in S, the power 0.1 of W
+        W_0 = far**10 * 10 * model.W / lead[:, None, None]
+        ends = kept(tokens, descended(tokens, 1.1, STEPS, W_0, schedule=train.growing)[0])
+        assert abs((ends == choice).all(-1).sum() - holds) <= 1
+
+
 @pytest.mark.slow
 def test_at_1_5_steps_of_a_tenth_are_too_short_for_the_slope():
     tokens = data.random_tokens(6, 8, 10, trials=10, seed=777)
