@@ -135,6 +135,24 @@ def stored_choices(few, longer):
     return found
 
 
+def others_flipped(tokens, T, which):
+    """The runs that reverse the pull on one position each: all other labels of its sequence change sign.
+
+    Args:
+        tokens: of full attention, (runs, n T) examples.
+        which: the positions, (runs, n T) bool.
+
+    Returns:
+        One run for each of these positions, and the index of the position in it: a pair of arrays.
+    """
+    run, at = np.nonzero(which)
+    new, (i, k) = np.arange(len(run)), np.divmod(at, T)
+    y = tokens.y[run].unflatten(-1, (-1, T))
+    y[new, i] *= -1
+    y[new, i, k] *= -1  # its own label stays
+    return data.every_position(tokens.X[run], y, tokens.v[run]), (new, at)
+
+
 SHAPES = ["1 3 2", "1 5 3", "6 5 6", "2 8 4", "2 8 5", "2 8 6", "1 16 5", "1 16 6", "1 16 7"]
 SIZES = ["2 3 5", "2 5 7", "2 8 10", "2 16 16"]
 

@@ -8,7 +8,13 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_14 import attention_after, positions, pulled_wrongly, share_feasible
+from course.replicate.lesson_14 import (
+    attention_after,
+    others_flipped,
+    positions,
+    pulled_wrongly,
+    share_feasible,
+)
 from mini_attn import data, losses, models, svm
 from mini_attn.gradients import closed_form
 
@@ -160,6 +166,36 @@ def test_the_token_ahead_after_one_step_is_the_one_the_gradient_raises_most(mask
     ((attention, _),) = attention_after(tokens, 1)
     assert (attention.argmax(-1) == pull.argmax(-1)).all()
     assert 0.1 < (pull.argmax(-1) != tokens.optimal).double().mean() < 0.6
+
+
+def test_with_the_other_labels_flipped_the_pull_b_becomes_2_minus_b(lesson):
+    tokens = positions(2, 5, 7, "full", trials=20, seed=16)
+    which = np.random.default_rng(16).random((20, 10)) < 0.3
+    before, run = lesson["pull"](tokens, 5), np.nonzero(which)[0]
+    other, place = others_flipped(tokens, 5, which)
+    np.testing.assert_allclose(lesson["pull"](other, 5)[place], 2 - before[which], atol=1e-12)
+    assert (other.optimal[place] == tokens.optimal[which]).all()
+    assert (other.y[place] == tokens.y[which]).all()
+    assert torch.equal(other.X, tokens.X[run])
+    assert ((other.y != tokens.y[run]).sum(-1) == 4).all()
+
+
+def test_the_pull_is_that_of_the_first_step(lesson):
+    tokens = positions(2, 6, 5, "full", trials=80, seed=17)
+    assert ((lesson["pull"](tokens, 6) < 0) == pulled_wrongly(tokens, 2, 6).flatten(-2).numpy()).all()
+
+
+def test_with_two_tokens_nobody_is_pulled_the_wrong_way(lesson):
+    assert (lesson["pull"](positions(2, 2, 2, "full", trials=500, seed=18), 2) >= 0).all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_positions_that_do_not_ask_leave_the_others_as_they_are(causal, lesson):
+    every, some = (lesson["sequences"](3, 5, 6, 10, 19, causal, asks) for asks in (None, 3))
+    assert some.positions == 3
+    for name in ("scores", "z", "y"):
+        expected = getattr(every, name).unflatten(1, (3, 5))[:, :, :3].flatten(1, 2)
+        assert torch.equal(getattr(some, name), expected), name
 
 
 def test_one_position_that_sees_many_tokens_is_the_law_in_dimension_d():
