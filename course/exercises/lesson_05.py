@@ -225,6 +225,13 @@ def _minus_the_rivals(h, g):
     return slopes
 
 
+def _winner_in_brackets(h, g):
+    slopes, a = _textbook(h, g), np.argmax(h)
+    s = _np_softmax(h)
+    slopes[a] = s[a] * (s * (g[a] - g)).sum()
+    return slopes
+
+
 def _saturated_cases(rng):
     """Leads of 0 to 60, the winner not always the token of largest value; at last a rival of its value."""
     cases = [(rng.normal(size=4), rng.normal(size=4))]
@@ -270,6 +277,8 @@ CURE = Exercise(
         "You subtracted 1. That is the winner's value in the example only: subtract the winner's own.",
         _minus_the_rivals,
         "That cures the winner's entry. A rival of the same value cancels too: its g_t - f is as small.",
+        _winner_in_brackets,
+        "That cures only the winner's entry. A rival of the same value cancels too: its g_t - f is as small.",
         _winner_at_zero,
         "The winner's entry is missing. g_a - g_a is 0, its gradient is not: the entries sum to 0.",
         _winner_from_one_minus_s,

@@ -34,6 +34,13 @@ def test_both_formulas_of_the_gradient_are_the_librarys(lead, lesson):
         np.testing.assert_allclose(entry, lesson["exact"](row, values), rtol=1e-9)
 
 
+def test_the_library_takes_a_near_tie_for_a_tie_and_the_cure_does_not(lesson):
+    h, g = np.array([3.0, 0.0]), np.array([1.0, 1.0 - 8e-16])
+    assert (gradient(softmax, h, g) == 0).all()
+    np.testing.assert_allclose(lesson["anchored"](h, g), lesson["exact"](h, g), rtol=1e-9)
+    assert lesson["anchored"](h, g)[0] > 3e-17
+
+
 @pytest.mark.parametrize(("function", "slopes"), [(softmax, "anchored"), (textbook_softmax, "textbook")])
 def test_the_lessons_ascent_takes_the_librarys_path(function, slopes, toy, lesson):
     start = np.array([[0.3, -1.5]])

@@ -164,13 +164,6 @@ def single_precision(h, g):
     return textbook_in_torch(h.astype(np.float32), g.astype(np.float32)).double()
 
 
-def winner_in_brackets(h, g):
-    """Only the winner's entry from differences of values."""
-    slopes, s, a = textbook(h, g), softmax_in_torch(h).numpy(), np.argmax(h)
-    slopes[a] = s[a] * (s * (g[a] - g)).sum()
-    return slopes
-
-
 def winner_from_losers(h, g):
     slopes, a = textbook(h, g), np.argmax(h)
     slopes[a] -= slopes.sum()
@@ -287,7 +280,6 @@ ANSWERS = {
             textbook_in_torch,
             single_precision,
             winner_alone_minus,
-            winner_in_brackets,
             winner_from_losers,
         ],
     },
