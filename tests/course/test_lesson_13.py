@@ -10,6 +10,7 @@ from scipy.integrate import solve_ivp
 from course import exercises
 from course.replicate import lesson_13
 from mini_attn import data, heads, losses, mixtures, models, newton, svm
+from mini_attn.sweep import sweep
 
 ceiling, both_parts, third, back_alone = (spec.reference for spec in exercises.exercises("13"))
 
@@ -205,6 +206,35 @@ def test_Lambda_is_the_lag_in_the_svm_without_the_tokens_that_help(seed):
     assert lesson_13.least_Lambda(np.where(pi > 0, -1.0, 1.0), K) == pytest.approx(
         (K[seed] / K[seed, seed]).min()
     )
+
+
+def test_a_support_token_that_helps_has_a_lag_below_1_once_its_own_row_is_left_out():
+    """The three of the stored paths, drawn again: each is on its way back."""
+    stored, where = lesson_13.measured("13.runs"), []
+    found, seeds = stored.load().isel(kind=[0, 1]), {}
+
+    def drawn(kind, d, *, trials, seed):
+        seeds.setdefault((kind, d), []).append(seed)
+        return {"none": torch.zeros(trials)}
+
+    sweep(drawn, stored.grid, stored.trials, seed=stored.seed, batch=stored.batch, workers=1, progress=False)
+    arrived = ((found.accepted > 0) & (found.error < 0.1)).values[..., None]
+    these = arrived & (found.cost.values < -1e-9) & (found.lag.values < 1.001)
+    for k, j, trial, i in np.argwhere(these):
+        kind, d = str(found.kind.values[k]), int(found.d.values[j])
+        batch, one = divmod(trial, stored.batch)
+        tokens, head, loss = lesson_13.problem(kind, d, stored.batch, seeds[kind, d][batch])
+        path = lesson_13.read(tokens, head, loss)
+        prices, _ = lesson_13.costs_and_lags(tokens, head, path.log_s.exp(), path.kept, loss)
+        price = prices[one, i].masked_fill(path.kept[one, i], torch.inf)
+        assert price.min() == pytest.approx(float(found.cost.values[k, j, trial, i]), rel=1e-3)
+        X, z, kept = tokens.X[one], tokens.z[one], path.kept[one]
+        others = torch.ones_like(kept)
+        others[i, price.argmin()] = False
+        W = svm.solve(svm.mixture_problem(X[None], z[None], kept[None], others[None])).value[0]
+        where.append(float((X[i, path.log_s[one, i].argmax()] - X[i, price.argmin()]) @ W @ z[i]))
+    assert len(where) == 3
+    assert max(where) < 0.999
 
 
 @pytest.mark.slow
