@@ -619,8 +619,8 @@ ax.set(xlim=ends, ylim=ends, xlabel="measured $\\Vert u\\Vert$ at 600", ylabel="
 ax.legend()
 show(
     fig,
-    alt="The integral's predictions lie on the diagonal, most of the exponential's off it: many below it, "
-    "where nearly nothing is left, and many above.",
+    alt="The integral's predictions lie on the diagonal, most of the exponential's above it, and a few of "
+    "both below it.",
 )
 
 # %% [markdown]
