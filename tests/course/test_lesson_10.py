@@ -46,15 +46,16 @@ def test_the_average_over_rotations_about_v_is_what_the_formula_says(d):
 
 @pytest.mark.parametrize("seed", [5, 6])
 def test_an_average_over_samples_is_told_so(seed):
-    """Whatever its draws; an answer as far off that is none of these is not."""
-    rng = np.random.default_rng(seed)
+    """Whatever its draws, if it repeats them; an answer as far off that is none of these is not."""
     spec = next(one for one in exercises.exercises("10") if one.id == "10.2")
+    going_on = np.random.default_rng(seed)
 
-    def sampled(W, v):
-        omega = rotations(len(v), v, 1000, rng)
+    def sampled(W, v, rng=None):
+        omega = rotations(len(v), v, 1000, rng or np.random.default_rng(seed))
         return np.mean(omega.transpose(0, 2, 1) @ W @ omega, axis=0)
 
     assert "an average over samples" in verdict(spec, sampled).text
+    assert "two different answers" in verdict(spec, lambda W, v: sampled(W, v, going_on)).text
     assert "an average over samples" not in verdict(spec, lambda W, v: symmetric_part(W, v) + 0.5).text
 
 
