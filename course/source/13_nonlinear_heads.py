@@ -312,7 +312,8 @@ print(f"best mixture {s_best}, p_fin {p_fin}, p_dir {p_dir}")
 # it is the attention left on the dropped tokens that raises the loss above its limit. By the definition of
 # the cost it does so, to first order and up to a factor, by the sum of $c_{it} s_{it}$ over the dropped
 # tokens, with the costs at the best shares. Here $s_{it} = s_{ia} e^{-\text{lag}}$ for any kept token $a$. We
-# sum over the dropped tokens that harm, such as all support tokens.
+# sum over the dropped tokens that harm, such as all support tokens: one that helps has, by the conditions, an
+# SVM lag above 1, and its term fades beside theirs.
 #
 # Let $F_t$ be a dropped token's row $(x_{ia} - x_{it}) z_i^\top$ less its part in the span of the equality
 # rows; here $t$ stands for a pair $i, t$. For products such as $F_t \cdot w$ we read matrices as vectors. The
@@ -581,7 +582,7 @@ print(f"{len(lag)} drop a token that helps: its SVM lag (13.3) is above 1.001 in
 # of 2,334 with tanh. The refused paths hardly matter, as the last two rows show.
 #
 # The exceptions are of two kinds: no dropped token helps, or one does. The most frequent exception, in 159
-# sequences, is gelu with the label $+1$. There the path keeps one token though another one is better. In all
+# sequences, is gelu with the label $+1$. There the path keeps one token, not the best mixture found. In all
 # but 4 of these no dropped token helps: the path's shares are already locally best over $s$. Of this kind are
 # 215 of all 296 exceptions.
 #
@@ -592,9 +593,10 @@ print(f"{len(lag)} drop a token that helps: its SVM lag (13.3) is above 1.001 in
 # How can $W$ be locally best if it drops a token that helps? A dropped token has a share of about
 # $e^{-\text{(SVM lag)}R/N}$. For 78 of the 81 tokens the SVM lag is above 1, so far out their share is tiny
 # beside the shares of the support tokens, which harm. If a $W$ of given length turns a little towards the
-# token that helps, some of these shares grow, and they cost more than it gains: $W$ is locally best. The 3
-# others are support tokens that help, against a condition of 13.3: in the SVM without its row such a token's
-# lag is below 1, so farther out it should return.
+# token that helps, some of these shares grow, as $W_{\mathrm{dir}}$ alone keeps all their lags as large, and
+# they cost more than it gains: $W$ is locally best. The 3 others are support tokens that help, against a
+# condition of 13.3: in the SVM without its row such a token's lag would be below 1, so farther out it may
+# return.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 The published curves
@@ -687,10 +689,10 @@ show(
 # parts. The published two at $d = 6$ are 0.043 and 0.017.
 #
 # **With gelu and tanh both parts give at most 0.005, $W_{\mathrm{dir}}$ alone 0.006**: this score hardly sees
-# $W_{\mathrm{fin}}$. To be $m$ away from a $W$ of length $R$ is a score of about $m^2/(2R^2)$: the 3.1 and
-# 3.6 of 13.5 give these two. What is left is the third part (13.7). With the near-ReLU both parts give at
-# most 0.006 too, though 610 of 637 accepted paths have a sequence at a kink; but over all its paths with
-# $d = 4$, of which 95 are accepted, it is 0.034.
+# $W_{\mathrm{fin}}$. To be $\delta$ away from a $W$ of length $R$ is a score of about $\delta^2/(2R^2)$: at
+# $R = 32$ the 3.1 and 3.6 of 13.5 give 0.005 and 0.006. Most of this is the third part (13.7). With the
+# near-ReLU both parts give at most 0.006 too, though 610 of 637 accepted paths have a sequence at a kink; but
+# over all its paths with $d = 4$, of which 95 are accepted, it is 0.034.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.7 The third part *(optional)*
@@ -984,9 +986,9 @@ progress("13")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# **With smooth heads attention keeps, in most sequences, the tokens of the best mixture. $W$ is then
-# $W_{\mathrm{fin}}$, which sets their shares, plus a $w(R)$ perpendicular to it: $\frac RN W_{\mathrm{dir}}$,
-# of an SVM, and a bounded rest.**
+# **With gelu and tanh attention keeps, in most sequences, the tokens of the best mixture found. With gelu $W$
+# is then mostly $W_{\mathrm{fin}}$, which sets their shares, plus a $w(R)$ perpendicular to it:
+# $\frac RN W_{\mathrm{dir}}$, of an SVM, and a bounded rest.**
 #
 # | claim | prediction | measured |
 # |---|---|---|
