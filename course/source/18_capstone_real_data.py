@@ -504,12 +504,12 @@ assert abs(np.mean(pairs) - 0.47) < 0.06, again.format("18.2")
 # ## 18.5 A second instrument, and its controls
 #
 # Does training turn a head towards the SVM of the sequences that it has learned, more than towards that of
-# sequences it has not seen? We ask this first where a theorem names an SVM. The **linear layer** is
+# sequences it has not seen? We ask this first where a theorem comes nearest. The **linear layer** is
 # attention alone, with one head and a fixed random readout. It learns the labels $y = \pm 1$ of ten
 # sentences with the loss $\ln(1 + e^{-yf})$, where $f$ is the mean answer of the 16 positions. This loss has
 # no minimum; and if gradient descent trains $W$ itself, lesson 10's theorem lets $W$ tend to an SVM in
 # direction. This is the **positive control**. We also train $K$ and $Q$ in place of $W$, and by Adam in
-# place of *descent* (in steps of one length).
+# place of *descent* (in equal steps).
 #
 # **The instrument.** What the trained $W$ selects makes two SVMs: the *learned* one, $S$, over the ten
 # learned sequences, and the *unseen* one, $S'$, over ten unseen ones. Let $G$ be the movement that descent
@@ -520,10 +520,10 @@ assert abs(np.mean(pairs) - 0.47) < 0.06, again.format("18.2")
 # $$\text{gap} = \frac{\cos(N, S) - \cos(N, S')}{1 - \cos(S, S')},$$
 #
 # where of several heads the means are taken above and below the line. The gap is 1 if $N$ is along $S$, and 0
-# if $N$ is as near to $S'$ as to $S$. Our two rivals have gaps, too, since they move along sums over the
-# learned tokens. What counts is the **lead**: the gap minus that of the rival that is harder to beat, as far
-# from $W_0$. Training is **detected** if the interval of the lead, over twenty runs and of level 0.999, lies
-# above 0.
+# if $N$ is as near to $S'$ as to $S$. Our two rivals have gaps, too, each by the SVMs of its own selection,
+# since they move along sums over the learned tokens. What counts is the **lead**: the gap minus that of the
+# rival that is harder to beat, as far from $W_0$. Training is **detected** if the interval of the lead, over
+# twenty runs and of level 0.999, lies above 0.
 #
 # <details><summary>The theorem, and how near this layer is</summary>
 #
@@ -695,7 +695,7 @@ print("labels, {:.0f} lengths away: cosine to S {:.2f}, gap {:.2f}; of S itself 
 # %% [markdown]
 # **From early on, but mostly late.** Already half way labels have more, by 0.014 to 0.022; at $p = 0.95$ this
 # is a tenth of the final difference. Most of the gap comes with a way down that both losses share; only what
-# labels gain late sets them apart.
+# comes late sets them far apart.
 #
 # **The share of the way counts, not the distance.** Half of the way at $p = 0.99$ is about as far as all of
 # it at 0.95: labels have 0.014 more there, and 0.15 here.
@@ -776,11 +776,11 @@ show(
 # %% [markdown]
 # **Figure 3.** The leads of 18.5 and 18.6, each with its interval.
 #
-# **In a transformer, too, $W$ by descent leads its rivals, but not because of the labels.** They lead by 0.17
+# **In a transformer, too, $W$ by descent leads its rivals, but labels are not needed.** They lead by 0.17
 # at half a length and by 0.31 at one, soft targets by 0.14 and 0.27, and no difference of the two is detected
 # (soft targets are still before their minimum). **The entropy, which knows no task, leads most:** by 0.50 at
-# one length, where its gap exceeds that of labels by 0.17 ± 0.08. So the lead detects descent in a function
-# of the ten digits, but neither which function nor an SVM.
+# one length, where its gap exceeds that of labels by 0.17 ± 0.08. So a lead needs no task.
+# (Entropy, too, has no minimum at a finite $W$, so whether it runs off to an SVM is open.)
 #
 # **By Adam less is detected.** At one length its leads are 0.10 and 0.08, and at half a length none is
 # detected. Whole transformers with $K$ and $Q$ are not: on digits they lead untrained $K$ and $Q$, by 0.07 ±
@@ -1108,10 +1108,10 @@ progress("18")
 # ## Summary
 #
 # **What in a real transformer is a support vector machine, and how would one know?** By the Frobenius norm
-# we have found no head of a transformer that is one. One would know by a measurement that comes out otherwise
-# for movements that nobody trained, for a loss that stops, and for one without a task. Our first instrument
-# fails the first test. Our second passes it for $W$ by descent, but in a transformer it fails the others on
-# the way; in a linear layer it tells the two losses apart well only at the minimum.
+# and up to one length from $W_0$ we have found no head of a transformer that is one. One would know by a
+# measurement that comes out otherwise for movements that nobody trained, and for a loss that stops. Our first
+# instrument fails the first test. Our second passes it for $W$ by descent, but in a transformer it fails the
+# second before the minimum; in a linear layer it tells the two losses apart well only there.
 #
 # - Attention becomes sparser, mostly before the data are fitted, but does not come near one token.
 # - The first instrument, a head's cosine to its own SVM, is about 0.5 on digits, **and as much for
