@@ -549,7 +549,7 @@ show(
 # %% [markdown]
 # **Half of the random choices are feasible near $d^2 = \sum \nu_m$.** At all sizes tried ($T \le 16$) with
 # $d^2$ above the sum more than half are feasible, and at all below it fewer (one size lies on it). The price
-# of sharing, too, goes nearly by $d^2 / \sum \nu_m$: about threefold at 3.2 or 3.3, for $T = 5$ and 16.
+# of sharing is about threefold where $d^2 / \sum \nu_m$ is 3.2 or 3.3, for $T = 5$ and 16.
 #
 # **Predict, then move the slider**: at $d = 8$, for how many full sequences of five tokens is half of the
 # random choices feasible?
@@ -694,8 +694,9 @@ for name in columns[2, 5, 7]:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Is the pull the cause?
 #
-# We reverse it: we flip the labels of all *other* positions in the sequence of position $k$, train again, and
-# read off $k$ only. Its label, all tokens and its best token stay, but $b_{ik}$ becomes $2 - b_{ik}$.
+# We flip the labels of all *other* positions in the sequence of position $k$, train again, and read off $k$
+# only. Its label, all tokens and its best token stay, but $b_{ik}$ becomes $2 - b_{ik}$: the others' part of
+# the pull is reversed. (Labels are fair, so a flipped $b_{ik} < 0$ is like a usual $b_{ik} > 2$.)
 #
 # Then we reverse the first *step* alone, which leads to $W_1$: steps 2, 3, ... go on from $-W_1$.
 #
@@ -727,9 +728,9 @@ for r in (1, 20, 40, 100):
     print(f"{r:4d} {behind.mean():16.2f}" + "{:20.2f} ± {:.2f}".format(*part(usual, behind)))
 
 # %% [markdown]
-# **The pull is a cause.** Once it is reversed, 0.03 of the positions with $b_{ik} < 0$ miss instead of 0.44,
-# and 0.38 of those with $b_{ik} > 2$ instead of 0.02. It is not the only one: most that miss have
-# $b_{ik} > 0$, and of those below 2 a third misses again.
+# **The others' labels are a cause.** Once flipped, 0.03 of the positions with $b_{ik} < 0$ miss instead of
+# 0.44. They are not the only one: most that miss have $b_{ik} > 0$, and of those below 2 a third misses
+# again.
 #
 # **The first step alone does not decide.** From $-W_1$ the same positions miss: step 2 repeats it, within 4
 # degrees, and is $0.1 \sqrt 2$ long. When is it decided? Of those behind at step 20 most still recover; after
@@ -855,7 +856,7 @@ assert len(near) + len(far) == len(between)
 # | half of the random choices are feasible | near $d^2 = \sum \nu_m$ | so at all sizes tried, $T \le 16$ |
 # | share feasible, where $0.05 < P < 0.95$ | $P$ | within 0.07 at 13 of 16 sizes; worst 0.25 off |
 # | share pulled the wrong way | exercise 14.4 | within 0.01 at four sizes |
-# | pulled the wrong way, $d = 7$: misses | 0.08, as others, if the pull plays no part | 0.44; reversed 0.03 |
+# | pulled the wrong way, $d = 7$: misses | 0.08, as others, if the pull plays no part | 0.44; flipped 0.03 |
 # | 10 queries in 10 sequences: misses | 0.12, as in 2 sequences, if their number decides | 0.08: in part |
 
 # %% [markdown]
@@ -874,7 +875,7 @@ assert len(near) + len(far) == len(between)
 #
 # By the count, hardly a random one: it uses up about
 # `32 * sum(tie_level(m)[1] for m in range(2, 129))` $\approx 13{,}900$ degrees of freedom, by the forecast,
-# which is too low. $W$ has 4,096 entries. So hardly every choice either. Some it always can: with $W = I$ and
+# which is too low. $W$ has 4,096 entries. If so, not every choice. Some it always can: with $W = I$ and
 # distinct tokens of one norm, each position looks at itself.
 # </details>
 
@@ -892,7 +893,7 @@ progress("14")
 #   half of the random choices are feasible near $d^2 = \sum \nu_m$.
 # - **Room is not enough**: training misses best tokens though some $W$ makes the best choice. Positions that
 #   their own sequence pulls the wrong way miss several times as often as others, and hardly any of them
-#   misses once the pull is reversed. But most that miss are pulled the right way.
+#   misses once the others' labels flip ($d = 7$). But most that miss have $b_{ik} > 0$.
 #
 # Limits: random tokens of norm 1, fair labels, normalised growing steps, the sizes in the cells.
 
