@@ -813,7 +813,7 @@ for n, trials in ((50, 20), (400, 3)):
 #
 # **As a matrix, no.** Many steps take $W$ to $W_{\mathrm{mm}}$ (least cosine above .999), not to $bI$: the
 # ratio falls from about 9 to about 2, and the error at $n = 400$ is still 1.6, half of $\lVert I \rVert_F =
-# 3.2$. More steps do not help, only more data: as $n \to \infty$, $W_{\mathrm{mm}} / \bar b$ tends to $I$
+# 3.2$. From there only more data help: as $n \to \infty$, $W_{\mathrm{mm}} / \bar b$ tends to $I$
 # (10.9), and there rule and matrix agree.
 #
 # <details><summary>Why is the rule right with such an error?</summary>
@@ -957,7 +957,7 @@ for T, d, n, sets in ((2, 2, 400, 100), (2, 4, 1600, 15)):
 
 # %% [markdown]
 # At $T = 2$ the factor agrees with the law within two standard errors; 4 is refused. How large $n$ must be
-# for the law depends on $T$ and $d$, and the theorem does not say. At $T = 8$, $d = 10$ the error falls from
+# for the law, the theorem does not say. At $T = 8$, $d = 10$ the error falls from
 # $n = 50$ to 400 by about 1.4 (10.8), where the law has $8^{1/9} = 1.26$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -999,7 +999,7 @@ progress("10")
 # ## Summary
 #
 # **In the runs of 10.5 gradient descent turns $W$ towards an Att-SVM, the shortest matrix that puts a locally
-# optimal choice of tokens ahead by 1; if the query is itself the answer, $W$ learns the rule "attend to
+# optimal choice of tokens ahead by 1; if the query is the answer, $W$ nearly learns the rule "attend to
 # yourself" without being a multiple of $I$.**
 #
 # - $W$ is a $p$ for the keys $x_{it} z_i^\top$, and the rank of $W_{\mathrm{mm}}$ is at most $\min(n, d)$.
