@@ -626,9 +626,10 @@ show(
 # %% [markdown]
 # **Figure 3.** The error where it is large at 200: measured at 600, and predicted.
 
-# %% [markdown] **Four of the twenty were above it on their way.** The integral, which supposes that at 200
-# other rows have faded, is right in nearly all runs; the exponential is mostly too large, and too small in
-# five. Its slow part needs a reach of 200 (median; at most 2,700) to shrink by a factor of $e$.
+# %% [markdown]
+# **Four of the twenty were above it on their way.** The integral, which supposes that at 200 other rows have
+# faded, is right in nearly all runs; the exponential is mostly too large, and too small in five.
+# Its slow part needs a reach of 200 (median; at most 2,700) to shrink by a factor of $e$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.5 How long steps may be
@@ -1014,9 +1015,10 @@ way_R = short.W[: change + 1, orange].flatten(1).numpy() @ early[3]  # R up to t
 found = (round(R, -1) for R in (forecast(early), way_R.max()))
 print("the orange run: R* = {:,.0f}, its largest R {:,.0f}".format(*found))
 
-# %% [markdown] In these runs by 2,000 all fourteen changes are forecast, and one alarm is unmet. The orange
-# run's reach comes to 1,250 before its tokens change, and $R^*$ is 18% below that. In plain steps the change
-# comes after $10^{130}$ (Figure 2), so nobody could wait for it.
+# %% [markdown]
+# In these runs by 2,000 all fourteen changes are forecast, and one alarm is unmet. The orange run's reach
+# comes to 1,250 before its tokens change, and $R^*$ is 18% below that. In plain steps the change comes after
+# $10^{130}$ (Figure 2), so nobody could wait for it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.9 Claims and measurements
