@@ -339,6 +339,17 @@ def integrated(drift: Callable, law, R: float, u: np.ndarray, places: np.ndarray
     return np.interp(places, reaches, lengths)
 
 
+def other_pull(laws: list, tokens, W: Tensor) -> np.ndarray:
+    """What of the pull at these weights is not that of the tight rows: its length over ||G||, (trials,)."""
+    direction, log_g = pull(W, tokens)
+    found = []
+    for (rows, _, c), w, down, g in zip(
+        laws, W.flatten(1).numpy(), direction.flatten(1).numpy(), log_g.numpy(), strict=True
+    ):
+        found.append(np.linalg.norm(down - (c * np.exp(-rows @ w - g)) @ rows))
+    return np.array(found)
+
+
 def states(tokens, W: Tensor) -> list[tuple]:
     """Of each problem at these weights: all rows A (m, D), their strengths (m,), the tight rows (k, D), the
     direction (D,) and margin of the SVM of the rows that pull, the weights (D,) and log ||G||."""

@@ -157,13 +157,13 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** One problem. On the right the curves of GD and NGD lie on each other. Grey lines are
-# predictions: the law of 17.2 on the right, and two clocks of 17.3 in the middle (NGD and growing).
+# **Figure 1.** One problem; on the right GD and NGD coincide. Grey lines are predictions: the law of 17.2 on
+# the right, and two clocks of 17.3 in the middle (NGD and growing).
 
 # %% [markdown]
-# Against the steps Figure 1 shows four curves. Against the length $\lVert W\rVert$ the first three optimisers
-# share one curve, which goes on as $1/\lVert W\rVert$; Polyak's lies higher (see 17.6). We compare the
-# angles at equal lengths in the nineteen problems in which the selected tokens agree.
+# Against the length $\lVert W\rVert$ the first three optimisers share one curve, which goes on as $1/\lVert
+# W\rVert$; Polyak's lies higher (see 17.6). We compare the angles at equal lengths in the nineteen
+# problems in which the selected tokens agree.
 
 # %%
 print("equal length   median angle, its ratio to NGD's there: least, median, largest")
@@ -354,7 +354,7 @@ check("17.2", plain_reach)
 
 # %% [markdown]
 # So plain descent has $R = \frac{1}{\hat\mu}\log(\eta s j)$. Here are the constants of our twenty problems,
-# with the memory that NGD has at its step 3,000.
+# with NGD's memory at its step 3,000.
 
 # %%
 # rows, lam and c of each problem's tight rows (an error where the law's conditions on rows fail: rare)
@@ -376,8 +376,8 @@ assert np.allclose(medians, [0.292, 7.0, 7.3, -1.7], atol=[0.001, 0.06, 0.06, 0.
 # <details><summary>By hand</summary>
 #
 # $R \approx 580$. That is 5,800 steps of 0.1, $(15 \cdot 580)^{2/3} \approx 420$ growing ones, $.292 \cdot
-# 580 \approx 169$ of Polyak's, and $e^{.292 \cdot 580} / 10^{-1.7} \approx 10^{75}$ plain ones. (17.6
-# predicts each problem by itself.)
+# 580 \approx 169$ of Polyak's, and $e^{.292 \cdot 580} / 10^{-1.7} \approx 10^{75}$ plain ones. (An exponent
+# of medians is not the median exponent, and below twenty others join. 17.6 predicts each problem by itself.)
 # </details>
 
 # %% [markdown]
@@ -385,7 +385,7 @@ assert np.allclose(medians, [0.292, 7.0, 7.3, -1.7], atol=[0.001, 0.06, 0.06, 0.
 #
 # ★★★ · 15 minutes
 #
-# NGD soon comes to one degree on the same path. Read from its run how many plain steps, of the length
+# NGD comes to one degree on the same path. Read from its run how many plain steps, of the length
 # $\eta\,\lVert G\rVert$, would lead along this path.
 #
 # You get places along the path: `way`, (k,), is how far each place is from the start, and `log_g`, (k,), is
@@ -435,9 +435,8 @@ for k, length in enumerate(length_of(runs["GD"][-1]).numpy()):
 print(f"10,000 plain steps are read to 2% in {sum(abs(one / 10_000 - 1) < 0.02 for one in counted)} of 20")
 
 # %% [markdown]
-# Further out plain steps are shorter still, and NGD's steps of 0.1 are far below 1 (17.5). So we follow NGD
-# for 21,000 steps, on our twenty problems and twenty others, and read plain steps on its way. Each run is
-# compared with the SVM of its last tokens.
+# NGD's steps of 0.1 are short (17.5). So we follow NGD for 21,000 steps, on our twenty problems and twenty
+# others, and read plain steps on its way. Each run is compared with the SVM of its last tokens.
 
 # %%
 seeds = [17, batch_seed(0, {"parameter": "W"}, 0)]  # the second: of the stored runs in 17.7
@@ -456,7 +455,7 @@ print("least {:.0f}, median {:.0f}, most {:.0f}".format(*np.nanquantile(plain, [
 assert np.isnan(plain).sum() == 1, again.format("17.3")
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(6, 3.4))
+fig, ax = plt.subplots(figsize=(6, 3.2))
 for k in range(40):
     color, width, label = (ORANGE, 2, "tokens change late") if k == orange else (BLUE, 0.8, None)
     ax.semilogy(log_j[k], np.degrees(theta[k]), color=color, linewidth=width, label=label)
@@ -544,9 +543,9 @@ check("17.4", drift)
 # \log\sum_{it}\lambda_{it}\, e^{-\langle X_{it}, u\rangle}.$$
 #
 # So $u$ descends on $\Phi$, with $R$ as its time. The function $\Phi$ is convex and lowest at $u = 0$, and it
-# grows without end in each direction. Hence with short steps $u$ comes to 0 from anywhere, once the
-# other rows have faded. A run from $W = 0$ has nothing across, but there the other rows pull, too, so $u$ may
-# pass 0 on its way. **Predict:** do all runs come to the law from below?
+# grows without end in each direction. Hence with short steps $u$ comes to 0 from anywhere, once the other
+# rows have faded. A run from $W = 0$ has nothing across, but there the other rows pull, too, so $u$ may pass
+# 0 on its way. **Predict:** do all runs stay below the law?
 #
 # <details><summary>Why</summary>
 #
@@ -555,11 +554,10 @@ check("17.4", drift)
 # are 0, as $u$ is in their span), so $\Phi$ grows without end.
 # </details>
 #
-# **Not exponentially at first.** A row whose lead is too long hardly pulls. Its extra lead
-# $\langle A_{it}, u\rangle$ does not fade, but is used up at a nearly constant rate. Near 0 the fall is
-# exponential: there
+# **Not exponentially at first.** A row whose lead is too long hardly pulls. Its extra lead $\langle A_{it},
+# u\rangle$ does not fade, but is used up at a nearly constant rate. Near 0 the fall is exponential: there
 # $\mathrm du/\mathrm dR \approx -Mu$, with the Hessian $M = \hat\mu\sum\lambda_{it} X_{it} X_{it}^\top$ of
-# $\Phi$ at 0 (this is $C/\hat\mu$ of 2.7). Let $\kappa_{\min}$ and $\kappa_{\max}$ be the smallest and the
+# $\Phi$ at 0. Let $\kappa_{\min}$ and $\kappa_{\max}$ be the smallest and the
 # largest eigenvalue of $M$ on the $u$ in question. The slowest part fades as $e^{-\kappa_{\min} R}$.
 #
 # Of a hundred runs with steps of 0.5 we take those that keep their tokens and have $\lVert u\rVert > 1$ where
@@ -588,9 +586,7 @@ slow = [1 / kappas(*law[:2])[0] for law in laws]
 print(f"1 / kappa_min: median {np.median(slow):.0f}, at most {max(slow):,.0f}")
 part = (length_of(ngd) * angles["NGD"].deg2rad().sin()).numpy() / constant  # across, over the law's constant
 above = part.max(0) > 1.05
-print(f"NGD's part across over it: {part[-1].min():.2f} to {part[-1].max():.2f} at step 3,000, ", end="")
-print(f"earlier above 1.05 in {above.sum()} of 20, at most {part.max():.1f}")
-assert above.sum() == 4
+print(f"NGD's part across over the law's: above 1.05 in {above.sum()} of 20, at most {part.max():.1f}")
 
 # %%
 # of a hundred new problems the weights at 200 and 600; tight rows, lam and c, by the last tokens
@@ -604,32 +600,51 @@ by_integral = [helper.integrated(drift, new.laws[k], R[k, 0], u[k, 0], R[k, :2])
 slowest = np.array([kappas(*new.laws[k][:2])[0] for k in large])
 by_exponential = lengths[large, 0] * np.exp(-slowest * (R[large, 1] - R[large, 0]))
 off = abs(by_integral - measured_u)
-print(f"at 600 the integral is off by less than .1 in {(off < 0.1).sum()} of {len(off)} runs, ", end="")
-print(f"at most by {off.max():.1f}; the exponential is too large in ", end="")
-print(f"{(by_exponential > measured_u).sum()} and too small in {(by_exponential < measured_u).sum()}")
-assert (off < 0.1).sum() > 0.8 * len(off), again.format("17.4")
+few = off > 0.1
+print(f"at 600 the integral is off by over .1 in {few.sum()} of {len(off)} runs, at most by {off.max():.1f}")
+# helper.other_pull: what of the pull is not that of the tight rows, over ||G||
+other = helper.other_pull(new.laws, *new.begun[0])[large]
+print("other pull at 200: {:.1%} to {:.1%} there, ".format(*np.quantile(other[few], [0, 1])), end="")
+print(f"{np.median(other[~few]):.1%} in the median of the others")
+print(f"the exponential is too large in {(by_exponential > measured_u).sum()}")
+assert few.mean() < 0.2, again.format("17.4")
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(4.4, 3.1))
-ends = (1e-2, 60)
-ax.loglog(ends, ends, color="0.8", linewidth=4, zorder=0)
-ax.loglog(measured_u, by_integral, "o", color=BLUE, label="integral")
-ax.loglog(measured_u, by_exponential, "^", color=ORANGE, label="exponential")
-ax.set(xlim=ends, ylim=ends, xlabel="measured $\\Vert u\\Vert$ at 600", ylabel="predicted from 200")
-ax.legend()
+fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.7))
+reach = ((ngd * W_mm).sum((-1, -2)) * mu_hat).numpy()
+grid = np.geomspace(5, 270, 50)
+on_grid = np.array([np.interp(grid, reach[:, k], part[:, k]) for k in range(20)])
+others = on_grid[~above]
+left.axhline(1, color="0.8", linewidth=4, zorder=0)
+left.fill_between(grid, others.min(0), others.max(0), color=BLUE, label="sixteen", linewidth=0)
+left.semilogx(grid, on_grid[above].T, color=ORANGE, label=["four", None, None, None])
+left.set(xlabel="reach $R$", ylabel="across, over the law's", xlim=(5, 300), ylim=(0, 2))
+left.set_xticks([5, 10, 30, 100, 300], ["5", "10", "30", "100", "300"])
+left.minorticks_off()
+left.legend()
+ends = (5e-4, 20)
+right.loglog(ends, ends, color="0.8", linewidth=4, zorder=0)
+right.loglog(measured_u, by_integral, "o", color=BLUE, label="integral")
+right.loglog(measured_u, by_exponential, "^", color=ORANGE, label="exponential")
+right.set(xlim=ends, ylim=ends, xlabel="measured $\\Vert u\\Vert$ at 600", ylabel="predicted from 200")
+right.legend()
 show(
     fig,
-    alt="The integral's predictions lie on the diagonal, most of the exponential's above it, and a few of "
-    "both below it.",
+    alt="Left: the part across over the law's against the reach. Sixteen runs, a blue band, come to 1 from "
+    "below. Four, in orange, rise above 1 before a reach of 40 and then fall, three to 1 and one below it. "
+    "Right: the integral's predictions lie on the diagonal, but for a few below it; the exponential's lie "
+    "mostly above it.",
 )
 
 # %% [markdown]
-# **Figure 3.** The error where it is large at 200: measured at 600, and predicted.
+# **Figure 3.** Left: NGD's part across. Right: the error where it is large at 200,
+# measured at 600 and predicted.
 
 # %% [markdown]
-# **Four of the twenty were above it on their way.** The integral, which supposes that at 200 other rows have
-# faded, is right in nearly all runs; the exponential is mostly too large, and too small in five.
-# Its slow part needs a reach of 200 (median; at most 2,700) to shrink by a factor of $e$.
+# **Four of the twenty are above the law for a while.** The integral supposes that at 200 other rows have
+# faded: where it is off, they have over 1% of the pull. The exponential, which takes all of $u$ for its
+# slowest part, is mostly too large. That part needs a reach of 200 (median; at most 2,700) to shrink by a
+# factor of $e$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.5 How long steps may be
@@ -694,7 +709,7 @@ for factor in (0.97, 1.03):
     assert grown.max() < 0.3 if factor < 1 else grown.min() > 2.5
 
 # %% [markdown]
-# At $.97\eta^*$ the error falls in all twenty problems; at $1.03\eta^*$ it grows.
+# At $.97\eta^*$ the error falls in all twenty; at $1.03\eta^*$ it grows.
 #
 # Beyond $\eta^*$ a part of each step goes across, and the next step undoes it. So a run's **pace**, its $R$
 # over its clock's $\eta j$, should fall below 1. Does a longer step pay nonetheless? We take 700 steps of
@@ -731,7 +746,7 @@ def pace_and_steps(axes, k):
     axes[1].legend(loc="upper right")
 
 
-fig, axes = plt.subplots(1, 2, figsize=(8.6, 3.3))
+fig, axes = plt.subplots(1, 2, figsize=(7.2, 2.7))
 pace_and_steps(axes, 1)
 show(
     fig,
@@ -748,8 +763,8 @@ show(
 
 # %% [markdown]
 # It pays, up to a point. The pace is 1 or just below up to $\eta^*$, and about half at $4\eta^*$. But in the
-# median the steps to one degree become fewer until 3 or $4\eta^*$. At $8\eta^*$ two of these twenty leave
-# NGD's tokens.
+# median the steps to one degree become fewer until 3 or $4\eta^*$. At $8\eta^*$ two of twenty leave NGD's
+# tokens.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -782,7 +797,7 @@ widgets.sliders(
 # - The *memory ratio* is this constant over the same constant with NGD's memory.
 #
 # So for steps of one length, counted over predicted is the product of the two ratios over the pace (of
-# medians only roughly).
+# medians roughly).
 
 
 # %%
@@ -801,10 +816,9 @@ def to_one_degree(path, at, scale, power):
     return rows
 
 
-some = np.ones(20)
-raced = {"NGD, 0.1": (short.W[:, :20], short.at, 0.1 * some, 1)}
-raced |= {f"NGD, {factor} eta*": (paths[factor], at, factor * eta_star, 1) for factor in (0.9, 2, 4)}
-raced["growing"] = descend(rules["growing"], at)[0], at, some / 15, 1.5
+raced = {"NGD, 0.1": (short.W[:, :20], short.at, np.full(20, 0.1), 1)}
+raced |= {f"NGD, {factor} eta*": (paths[factor], at, factor * eta_star, 1) for factor in (0.9, 4)}
+raced["growing"] = descend(rules["growing"], at)[0], at, np.full(20, 1 / 15), 1.5
 raced["Polyak"] = descend(rules["Polyak"], at)[0], at, 1 / mu, 1
 print("medians        runs  predicted  counted  ratio   pace  law ratio  memory ratio")
 for name, run in raced.items():
@@ -813,17 +827,16 @@ for name, run in raced.items():
     units = (5, 20, 0.2, 0.1, 0.1, 0.01) if name == "NGD, 4 eta*" else (5, 20, 0.01, 0.01, 0.01, 0.01)
     row = [unit * round(x / unit) for unit, x in zip(units, np.median(found, 0), strict=True)]
     print("{:15s}{:4d}{:11,}{:9,}{:7.2f}{:7.2f}{:11.2f}{:14.2f}".format(name, len(found), *row))
-    assert abs(row[2] - 1) < 0.06 or name in ("NGD, 2 eta*", "NGD, 4 eta*", "Polyak"), again.format("17.2")
+    assert abs(row[2] - 1) < 0.06 or name in ("NGD, 4 eta*", "Polyak"), again.format("17.2")
 print(f"Polyak's largest memory ratio: {np.max(found, 0)[5]:.1f}")
 
 # %% [markdown]
 # **Where law and clock hold.** Steps of 0.1, of $.9\eta^*$ and growing ones take 1.02 to 1.03 times the
 # predicted number in the median.
 #
-# **Where they fail.** Steps of $2\eta^*$ lose pace: .73. At $4\eta^*$ the zigzag adds an error $u$ that does
-# not fade, so the law ratio is 1.2. Polyak's steps are mostly above $\eta^*$, and lose pace, too.
-#
-# For Polyak's steps the memory ratio is 1.08 in the median and 1.9 at most, about that of his angles in 17.1.
+# **Where they fail.** Steps of $4\eta^*$ lose half the pace, and the zigzag adds an error $u$ that does not
+# fade, so the law ratio is 1.2. Polyak's steps are mostly above $\eta^*$, and lose pace, too. Their memory
+# ratio is 1.08 in the median and 1.9 at most, about that of his angles in 17.1.
 #
 # **Plain descent's exponent** is a harder test: one percent of the law's constant is nearly a decade. We try
 # the law, and then let the $u$ of NGD's step 3,000 drift until $R \tan 1° = \lVert r + r_0 + u\rVert$, where
@@ -838,6 +851,7 @@ def exponent(law, w, keeps):
     # R and u by the integral, in steps of 1 in R
     for R, u in helper.drifting(drift, law, *error(law, w)):
         if R * math.tan(ONE) >= np.linalg.norm(still + u):
+            R = np.linalg.norm(still + u) / math.tan(ONE)  # the crossing, less than 1 before
             stronger = math.log(mu_law**2 * lam @ np.exp(-rows @ u))
             return (mu_law * (R - plain_reach(*law, 1.0, 1)) - stronger) / LN10
 
@@ -848,14 +862,16 @@ early, late = (W.flatten(1).numpy() for W in (ngd[-1], short.W[places, range(20)
 predicted = {"the law": mu * constant / math.tan(ONE) / LN10 - log10_s}
 for name, keeps in {"with u": early, "with u and late memory": late}.items():
     predicted[name] = [exponent(*one) for one in zip(laws, early, keeps, strict=True)]
-print("log10 of plain steps, read in 17.3 minus predicted: least, median, largest")
+print("log10 of plain steps, read in 17.3 minus predicted: least, median, largest; within .1")
 for name, values in predicted.items():
-    print("{:24s}{:6.1f}{:6.1f}{:6.1f}".format(name, *np.quantile(plain[:20] - values, [0, 0.5, 1])))
-assert abs(plain[:20] - values).max() < 1.3, again.format("17.4")
+    off = plain[:20] - values
+    row = *(np.quantile(off, [0, 0.5, 1]).round(1) + 0.0), (abs(off) < 0.1).sum()  # + 0.0: no -0.0
+    print("{:24s}{:6.1f}{:6.1f}{:6.1f}{:6d} of 20".format(name, *row))
+assert abs(off).max() < 1.3, again.format("17.4")
 
 # %% [markdown]
-# The law alone misses single problems by up to five decades, and with the $u$ of step 3,000 by up to four. If
-# we also read the memory that the run has at one degree, about one is left: this explains, but predicts less.
+# The law alone misses single problems by up to five decades, and with the $u$ of step 3,000 by up to four.
+# With the memory read at one degree nineteen are right to .1: that explains, but does not predict.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.7 Every rate in one table *(optional)*
@@ -977,8 +993,8 @@ for name in ("NGD", "growing", "Polyak"):
 # </details>
 #
 # One step takes only a bounded part off a lead. So an infinite $q$ can only mean that $R$ stops growing: the
-# steps go across until they have undone the lead, and the token overtakes. We test this on 1,200 runs
-# like the one of 17.4, from their weights at 200 alone, and on the orange run at its step 1,000.
+# steps go across until they have undone the lead, and the token overtakes. We test this on 600 runs
+# like those of 17.4, from their weights at 200 alone, and on the orange run at its step 1,000.
 
 
 # %%
@@ -999,15 +1015,15 @@ def forecast(state):
     return min((runs_away(*one, w @ W_hat) for one in zip(P, tau, strict=True)), default=math.inf)
 
 
-many = helper.settled(range(2, 14))
+many = helper.settled(range(20, 26))
 # states: of each problem all rows, their strengths, tight rows, SVM's direction and margin, w and log||G||
 told = [helper.states(some, weights) for some, weights in many.begun]
 R_star = np.array([forecast(state) for states in told for state in states])
 print("tokens by 2,000:    R* finite    R* infinite")
 for name, group in {"change": many.changed, "last": ~many.changed}.items():
     print(f"{name:15s}{(group & (R_star < math.inf)).sum():14d}{(group & (R_star == math.inf)).sum():15d}")
-assert (R_star[many.changed] < math.inf).all()
-assert (R_star[~many.changed] < math.inf).sum() <= 1
+assert (R_star[many.changed] == math.inf).sum() == 1
+assert (R_star[~many.changed] == math.inf).all()
 
 early = helper.states(short.tokens[1], short.W[short.at.index(1000), 20:])[orange - 20]
 change = short.at.index(short.last_change[orange])  # the last record with other tokens
@@ -1016,9 +1032,10 @@ found = (round(R, -1) for R in (forecast(early), way_R.max()))
 print("the orange run: R* = {:,.0f}, its largest R {:,.0f}".format(*found))
 
 # %% [markdown]
-# In these runs by 2,000 all fourteen changes are forecast, and one alarm is unmet. The orange run's reach
-# comes to 1,250 before its tokens change, and $R^*$ is 18% below that. In plain steps the change comes after
-# $10^{130}$ (Figure 2), so nobody could wait for it.
+# In these runs four of five changes are forecast, and no alarm is false; in our test's 2,400 runs 23 of 24,
+# with two false alarms. The equation neglects other better tokens and what is left of $u$. The orange run's
+# reach comes to 1,250 before its tokens change, and $R^*$ is 18% below that. In plain steps the change comes
+# after $10^{130}$ (Figure 2), so nobody could wait for it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.9 Claims and measurements
@@ -1026,9 +1043,9 @@ print("the orange run: R* = {:,.0f}, its largest R {:,.0f}".format(*found))
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | one curve | equal angles at equal length | GD, growing: to 2% in nineteen problems |
-# | plain descent's exponent | law, clock, $u$, late memory | read less predicted: $-1.1$ to 0.0 in twenty |
+# | plain descent's exponent | law, clock, $u$ | off by up to 4.4; to .1 in 19 of 20 with late memory (read) |
 # | the longest step | $2 / \kappa_{\max}$ | at .97 of it $u$ falls in 20 of 20, at 1.03 it grows in 20 |
-# | tokens last (17.8) | unless some $R^*$ is finite | by 2,000: 14 of 14 changes forecast, one alarm unmet |
+# | tokens last (17.8) | unless some $R^*$ is finite | in 2,400 runs 23 of 24 forecast, two false alarms |
 
 # %% [markdown]
 # ## Questions
@@ -1046,7 +1063,7 @@ print("the orange run: R* = {:,.0f}, its largest R {:,.0f}".format(*found))
 # At $(R, w_2)$ the pull makes an angle $\varphi$ with the first axis, $\tan\varphi = h\tanh(h w_2)$. So a
 # step adds $\eta\cos\varphi$ to $R$, and turns $w_2$ into $-w_2$ if $2w_2 = \eta\sin\varphi$. For small
 # $w_2$ the angle is $h^2 w_2$, so $\eta$ is $2/h^2$, which is $\eta^*$. A longer step has the pace
-# $\cos\varphi$: .76 at $2\eta^*$ for $h = 1$, and never less than $1/\sqrt{1 + h^2}$.
+# $\cos\varphi$, which is never less than $1/\sqrt{1 + h^2}$.
 # </details>
 
 # %%
@@ -1063,8 +1080,8 @@ progress("17")
 #   angle is about $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$, as long as the tokens last.
 # - **Many clocks:** $R$ is $\log(\eta s j)/\hat\mu$ for plain descent, $\eta j$ for NGD and
 #   $\frac23\eta j^{3/2}$ for growing steps below $\eta^*$.
-# - **On the way** an error $u$ fades slowly, and some runs rise above the law. With
-#   $u$ of step 3,000 plain steps' exponents are predicted to about four, with the late memory to one.
+# - **On the way** an error $u$ fades slowly, and some runs pass above the law. With the $u$ of step 3,000
+#   plain steps' exponents are off by up to four; the late memory explains most of that.
 # - **The longest step:** beyond $\eta^* = 2/\kappa_{\max}$ a run zigzags and loses pace. In the median 3 or
 #   $4\eta^*$ came to one degree first.
 

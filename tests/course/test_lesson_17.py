@@ -1,12 +1,15 @@
 """What lesson 17 builds from scratch agrees with `mini_attn`."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from course import exercises
+from course.make.notebook import from_source
+from course.replicate import lesson_17 as helper
 from course.replicate.lesson_17 import (
     RUNNERS,
     at_length,
@@ -19,6 +22,8 @@ from course.replicate.lesson_17 import (
 )
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
+
+LESSON = Path(__file__).parents[2] / "course/source/17_convergence_rates.py"
 
 weights_to_come, plain_reach, clock, fade = (spec.reference for spec in exercises.exercises("17"))
 
@@ -59,6 +64,39 @@ def test_an_error_is_integrated_to_where_it_is_asked_for(tight):
     assert found == pytest.approx(1e-4 * np.exp(-0.01 * kappa[-1] * (places - 30)), rel=1e-4)
     way = drifting(fade, (rows, lam, c), 30.0, u)
     assert [next(way)[0] for _ in range(3)] == [30, 31, 32]
+
+
+def test_other_pull_fades_along_the_svm_and_is_the_difference():
+    run_of = helper.descent("W", 2, 17, 0.5, [400])
+    laws, W = [run_of.tight(k) for k in range(2)], run_of.path[0]
+    far = W + 1e5 * run_of.solution.value * run_of.solution.margin[:, None, None]
+    assert (helper.other_pull(laws, run_of.tokens, far) < 1e-9).all()
+    model = models.CrossAttention(10, trials=2, init=W)
+    _, grads = closed_form(model, run_of.tokens, losses.logistic)()
+    found = helper.other_pull(laws, run_of.tokens, W)
+    for (rows, _, c), w, g, share in zip(
+        laws, W.flatten(1).numpy(), grads["W"].flatten(1).numpy(), found, strict=True
+    ):
+        rest = -g - (c * np.exp(-rows @ w)) @ rows
+        assert share == pytest.approx(np.linalg.norm(rest) / np.linalg.norm(g), rel=1e-5)
+
+
+@pytest.mark.slow
+def test_late_changes_of_tokens_are_mostly_forecast():
+    """The lesson's forecast on four times its runs, among which are these."""
+    source = from_source(LESSON, solved=True)
+    (cell,) = [
+        one.source for one in source.cells if "def forecast(" in one.source and one.cell_type == "code"
+    ]
+    lesson = {"np": np, "math": math}
+    exec(cell.split("many = ")[0], lesson)
+    many = helper.settled([*range(2, 14), *range(20, 32)])
+    told = [state for begun in many.begun for state in helper.states(*begun)]
+    alarm = np.array([lesson["forecast"](state) for state in told]) < math.inf
+    assert len(alarm) == 2400
+    assert many.changed.sum() == 24
+    assert (many.changed & alarm).sum() == 23
+    assert (~many.changed & alarm).sum() == 2
 
 
 def test_pull_is_the_librarys_gradient():
