@@ -319,7 +319,7 @@ nuclear = solution.value.numpy()
 # $\xi$. So the rank of $K$ is below $d = m$, and $K e = 0$ for some $e \ne 0$. As $K^\top K = Q^\top Q$, also
 # $Q e = 0$: the pair has a free direction, along which such a rest repels (lesson 04.7, whose $\varepsilon$
 # is our $2 \varepsilon$; that half of it does not use that $L$ is convex). So descent does not come to rest
-# there, but from exceptional starts.
+# there, as a rule (not proved).
 # </details>
 #
 # ### With the tokens fixed, the problem is nearly convex
@@ -471,7 +471,7 @@ for size, text in (("published", "6, 8, 10"), ("other", "4, 5, 14")):
     assert alike > 0.97
 
 # %% [markdown]
-# **This explains the public code's .997, given the tokens that a run selects.** Our twelve rest at the
+# **At rest this explains the .997, given the tokens that a run selects.** Our twelve rest at the
 # minimum of $J$, also the three with better tokens. The 80 runs of each size make steps of 0.1 and do not
 # rest; yet problem by problem their cosines go with those of $J$.
 
@@ -628,7 +628,7 @@ show(
 # %% [markdown]
 # **Figure 2.** Distance from $W_{\mathrm{nuc}}$ against the length of $W$: means of our twelve.
 #
-# Nine of the twelve paths meet the rest; three go elsewhere. In the mean rests, minima and paths fall
+# Nine paths point as the rest does; three elsewhere. In the mean rests, minima and paths fall
 # together from $w = .001$ on. Descent without a ridge is farther off at equal length.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -728,7 +728,7 @@ for n, T, width in ((6, 8, 10), (4, 5, 14)):
 
 # %% [markdown]
 # In the median the law gives the growth that we measure; it misses few of the 80 problems by over a quarter.
-# With the first $c$ alone (a forecast) it misses nearly all that have a ridge. The rows also say in part why
+# With the first $c$ and this clock it misses nearly all that have a ridge. The rows also say in part why
 # runs without a ridge are slow: their clock advances by .8 only. (But their $c$ is farther from 1: the share
 # grows over two thirds as much.)
 #
@@ -779,7 +779,7 @@ show(
 #
 # Against the step the runs with the ridge are soon far ahead. Against the clock both are almost one curve:
 # at 6.6 the medians differ by under a quarter (the run without is nearer in nine of ten). **The ridge makes
-# the clock run faster; at equal clock it holds a run back, at first only a little**, until it rests.
+# the clock run faster; at clock 6.6 it has held most runs back a little.**
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -1005,7 +1005,7 @@ show(
 # $\lambda_{it}$ is at most $\lVert W_{\mathrm{nuc}} \rVert_*$ (fold after exercise 11.1), which is about 6:
 # by exercise 11.2 the mean length rises by 218 as $\log \varepsilon$ falls by 36. So with the paper's ridge
 # the mean lead, weighted by $\lambda_{it}$, is about $194 / 6 \approx 32$, with $w = .001$ about 4, and with
-# $.01$ about 1, where $e^{-\Delta_{it}}$ is not small.
+# $.01$ (for the run's length) about 1, where $e^{-\Delta_{it}}$ is not small.
 # </details>
 
 # %%
@@ -1019,7 +1019,7 @@ progress("11")
 #
 # - At rest the **ridge** is $2 \varepsilon$ times the nuclear norm of $W$. For fixed tokens and large leads
 #   the problem is nearly convex, and its minimum predicts the .997. This holds up to weight decay .001.
-# - As the ridge shrinks, $1 - \cos$ falls like $\text{length}^{-1.8}$, near the $-2$ of exercise 11.2.
+# - Below $\varepsilon$, $J$'s $1 - \cos$ falls like $\text{length}^{-1.8}$, near the $-2$ of exercise 11.2.
 # - The log share of the leading pair grows like $c - 1$ times a **clock**, which a ridge speeds.
 # - Zero is stable if the weight decay is above $\lVert M \rVert_{\mathrm{op}}$ at zero.
 #
