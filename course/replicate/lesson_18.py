@@ -530,12 +530,15 @@ def rivals_of_layer(d, T=16, n=ASKED, steps=STEPS, *, trials, seed):
     return {name: torch.stack(values, 1).float() for name, values in found.items()}
 
 
-def ladder(way, n=ASKED, steps=STEPS, *, trials, seed):
+def ladder(way=LADDER[0], aim="labels", n=ASKED, steps=STEPS, *, trials, seed):
     """Transformers on n digits of which a part is trained, at RUNGS: (runs, RUNGS, layers, heads).
 
     All but W, or keys and queries, of both layers is as it was drawn; in the last of LADDER nothing is. At a
     distance a layer is looked at in the network of the first step at which its heads have gone as far in the
     mean. Both of RIVALS go as far, are judged by their own choices and have the network's own first slope.
+
+    Args:
+        aim: of `aimed_at`, or "entropy", the mean entropy of attention over these n digits.
     """
     train, valid, P = data("digits", trials, seed)
     (X, real, y), (new, new_real, _) = ([part[:, :n] for part in some] for some in (train, valid))
@@ -546,7 +549,11 @@ def ladder(way, n=ASKED, steps=STEPS, *, trials, seed):
         P |= {f"W{k}": net.matrix(start, k).clone() for k in (0, 1)}
 
     def loss(P):
-        return aimed_at("labels", y, P["read"].shape[-1])(net.forward(P, X, real))
+        keep = []
+        z = net.forward(P, X, real, keep)
+        if aim == "entropy":
+            return -sum((s * s.clamp_min(1e-30).log()).sum(-1).mean((1, 2, 3)) for _, s in keep)
+        return aimed_at(aim, y, z.shape[-1])(z)
 
     def gone(k):
         moved, size = (W.norm(dim=(-2, -1)) for W in (centred(P, k) - centred(start, k), centred(start, k)))
@@ -590,65 +597,6 @@ def ladder(way, n=ASKED, steps=STEPS, *, trials, seed):
                 for name, value in values.items():
                     layers.setdefault(who + name, []).append(value)
             fallen = 1 - loss(then) / loss(start)
-            layers.setdefault("gone", []).append(fallen[:, None].expand_as(far))
-        for name, parts in layers.items():
-            found.setdefault(name, []).append(torch.stack(parts, 1))
-    return {name: torch.stack(parts, 1).float() for name, parts in found.items()}
-
-
-def other_losses(loss, n=ASKED, steps=STEPS, *, trials, seed):
-    """W by descent in the transformers of `ladder`, in other losses than that of labels: (runs, RUNGS, ...).
-
-    Args:
-        loss: "soft", the targets of `aimed_at`, or "entropy", of attention over these n digits, in the mean.
-    """
-    train, valid, start = data("digits", trials, seed)
-    (X, real, y), (new, new_real, _) = ([part[:, :n] for part in some] for some in (train, valid))
-    generator, found = torch.Generator().manual_seed(seed), {}
-    P = {name: w.detach() for name, w in start.items() if name[0] not in "KQ"}
-    P |= {f"W{k}": net.matrix(start, k).detach().clone() for k in (0, 1)}
-
-    def value(P):
-        keep = []
-        z = net.forward(P, X, real, keep)
-        if loss == "soft":
-            return aimed_at(loss, y, z.shape[-1])(z)
-        return -sum((s * s.clamp_min(1e-30).log()).sum(-1).mean((1, 2, 3)) for _, s in keep)
-
-    def gone(k):
-        moved, size = (W.norm(dim=(-2, -1)) for W in (centred(P, k) - centred(start, k), centred(start, k)))
-        return (moved / size).mean(-1)
-
-    going = torch.ones(len(RUNGS), 2, trials, dtype=torch.bool)
-    thens = [[copied(P) for _ in (0, 1)] for _ in RUNGS]
-    step = descent(P, value, ["W0", "W1"], 0.03 * math.sqrt(2 * P["W0"].shape[1]))
-    for _ in range(steps):
-        step()
-        for far, then, on in zip(RUNGS, thens, going, strict=True):
-            for k in (0, 1):
-                for name in ("W0", "W1"):
-                    then[k][name] = torch.where(on[k].view(-1, 1, 1, 1), P[name].detach(), then[k][name])
-                on[k] &= gone(k) < far
-        if not going.any():
-            break
-    slopes = first_slopes(start, lambda P: value(P).sum(), 2)
-    for weights in thens:
-        layers = {}
-        for k, then in enumerate(weights):
-            a, W_0 = reads(then, X, real)[k], centred(start, k)
-            judges = (a, real), (reads(then, new, new_real)[k], new_real)
-            moved, R = centred(then, k) - W_0, unit(of_tokens(a, real, W_0.shape[1], generator))
-            far = moved.norm(dim=(-2, -1))
-            rivals = {"free_": far[..., None, None] * R, "pair_": moved_by_slopes(*pair(start, k), R, far)}
-            for who, way in {"": moved, **rivals}.items():
-                fits = [soft_svm(tokens, are, choice(W_0 + way, tokens, are)) for tokens, are in judges]
-                values = {"to_first": cosine(way, slopes[k]), "judges": cosine(*fits)}
-                values["moved"] = far / W_0.norm(dim=(-2, -1))
-                for name, fitted in zip(("seen", "unseen"), fits, strict=True):
-                    values |= {f"own_{name}": cosine(way, fitted), f"first_{name}": cosine(slopes[k], fitted)}
-                for name, cosines in values.items():
-                    layers.setdefault(who + name, []).append(cosines)
-            fallen = 1 - value(then).detach() / value(start).detach()
             layers.setdefault("gone", []).append(fallen[:, None].expand_as(far))
         for name, parts in layers.items():
             found.setdefault(name, []).append(torch.stack(parts, 1))
@@ -813,7 +761,7 @@ def cases(name):
         parts |= {what: of(cell, rival) for rival, what in named.items()}
         found |= {(tokens, what): x.reshape(*x.shape[:-2], -1) for what, x in parts.items()}
     trained = {way: rungs.sel(way=way) for way in LADDER}
-    trained |= {f"W by descent, {what}": losses.sel(loss=loss) for loss, what in OTHERS.items()}
+    trained |= {f"{LADDER[0]}, {what}": losses.sel(aim=aim) for aim, what in OTHERS.items()}
     for (way, cell), (rival, what) in itertools.product(trained.items(), ({"": "digits"} | named).items()):
         x = of(cell, rival)
         parts = {f"{what}, {far:g}": x[..., at, :, :] for at, far in enumerate(RUNGS)}
@@ -872,11 +820,11 @@ MEASURED = [
     Measured(
         "18.losses",
         "The first of them with two other losses: soft targets, and the entropy of attention.",
-        other_losses,
-        {"loss": ["soft", "entropy"]},
+        ladder,
+        {"aim": list(OTHERS)},
         trials=20,
         batch=5,
-        paired=("loss",),
+        paired=("aim",),
         minutes=2,
     ),
     Measured(

@@ -733,7 +733,7 @@ for at in [(other, f"digits{stop}") for other in others for stop in (", 0.5", ",
     less[at] = interval(gap_of_N((LADDER[0], at[1])) - gap_of_N(at))
     print("{:27s}{:>11s}{:9.2f} ± {:.2f}".format(*at, *less[at]))
 assert [abs(mean) < half for mean, half in less.values()] == [True, True, True, False]
-gone = measured("18.losses").load().gone.sel(loss="soft").values[:, 1].mean()
+gone = measured("18.losses").load().gone.sel(aim="soft").values[:, 1].mean()
 print(f"one length away {gone:.2f} of the loss of soft targets, above its least, has gone")
 alone = interval(gap_of_N(("digits", "labels")) - gap_of_N(("digits", rivals[1])))
 print("all by Adam, digits: lead over untrained K and Q alone {:.2f} ± {:.2f}".format(*alone))

@@ -102,8 +102,8 @@ def test_other_losses_are_of_the_networks_of_the_ladder():
     """Both start from the same networks, and reach the same distances, with the same free W at first."""
     ladder, other = (stored.measured(f"18.{name}").load() for name in ("ladder", "losses"))
     ladder = ladder.sel(way="W by descent")
-    for loss in stored.OTHERS:
-        cell = other.sel(loss=loss)
+    for aim in stored.OTHERS:
+        cell = other.sel(aim=aim)
         for at, far in enumerate(stored.RUNGS):
             means = cell.moved.values[:, at].mean(-1)
             assert (means >= far).all()
